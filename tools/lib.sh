@@ -30,6 +30,19 @@ with_log() {
   return "$rc"
 }
 
+# need PROGRAM PACKAGE...: a program, from Debian's packages when it is not there yet.
+need() { command -v "$1" >/dev/null || apt_install "${@:2}"; }
+
+# copy_tree DIRECTORY: everything that git tracks or would track, as it is now.
+copy_tree() {
+  need git git
+  mkdir -p "$1"
+  # The checkout may belong to another user, in CI for instance.
+  git -c safe.directory='*' ls-files -coz --exclude-standard |
+    while IFS= read -r -d '' file; do if [ -e "$file" ] || [ -L "$file" ]; then printf '%s\0' "$file"; fi; done |
+    tar --null -T - -c | tar -x -C "$1"
+}
+
 # apt_install PACKAGE...: make sure that Debian packages are installed, or say which are missing.
 apt_install() {
   local missing=() package

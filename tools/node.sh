@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# A disposable node: tools/node.sh up NAME PLATFORM | fresh NAME PLATFORM | down NAME.
+# `up` leaves one that is there as it is, `fresh` replaces it.
+# shellcheck source=tools/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+verb=${1:?up, fresh or down} name=${2:?the name of the node} platform=${3:-}
+case $name in lockstep-*) ;; *) die "the names of disposable nodes start with lockstep-, '$name' does not" ;; esac
+DOCKER_HOST=$(tools/engine.sh start)
+export DOCKER_HOST
+
+# Packages that any node of a platform downloaded are there for the next one. Each node has a folder of its own
+# (apt locks it), filled with hard links. Only a cache: what cannot be linked is downloaded.
+share_debs() {
+  local pool=$cache/debs/$platform/pool
+  mkdir -p "$pool" "$cache/debs/$platform/$name" && chmod a+rX "$cache"
+  find "$cache/debs/$platform" -mindepth 2 -maxdepth 2 -name '*.deb' -not -path "$pool/*" -exec ln -f -t "$pool" {} + 2>/dev/null || true
+  find "$pool" -name '*.deb' -exec ln -f -t "$cache/debs/$platform/$name" {} + 2>/dev/null || true
+}
+
+create() {
+  local image
+  image=$(tools/image.sh "$platform")
+  share_debs
+  # What systemd needs inside, without --privileged. /sys/fs/cgroup as on the host: it may be version 1 or 2.
+  with_log "node-$name" docker run -d --label lockstep.gpu.node --name "$name" --hostname "$name" --cgroupns=host \
+    --cap-add SYS_ADMIN --cap-add NET_ADMIN --security-opt seccomp=unconfined --security-opt apparmor=unconfined \
+    --tmpfs /run --tmpfs /run/lock --tmpfs /tmp:exec -v /sys/fs/cgroup:/sys/fs/cgroup:rw \
+    -v "$cache/debs/$platform/$name:/var/cache/apt/archives" "$image"
+}
+
+# Some units cannot start in a container, so `degraded` is as good as `running`. Right after the start there is
+# no bus to ask yet, hence the loop.
+wait_for_boot() {
+  local answer
+  for _ in $(seq 60); do
+    answer=$(docker exec "$name" timeout 60 systemctl is-system-running --wait 2>&1 || true)
+    case $answer in running | degraded) return ;; esac
+    sleep 0.5
+  done
+  die "systemd did not come up in $name: $answer"
+}
+
+up() {
+  [ -n "$platform" ] || die "tools/node.sh up NAME PLATFORM"
+  case $(docker inspect -f '{{.State.Running}}' "$name" 2>/dev/null) in
+    true) ;;
+    false) with_log "node-$name" docker start "$name" ;;
+    *) say "creating the node $name ($platform)"; create ;;
+  esac
+  wait_for_boot
+  # Images made for containers throw downloads away.
+  docker exec "$name" sh -c 'rm -f /etc/apt/apt.conf.d/docker-clean
+    echo "Binary::apt::APT::Keep-Downloaded-Packages \"true\";" >/etc/apt/apt.conf.d/90lockstep-test-cache'
+}
+
+down() {
+  ! docker inspect "$name" >/dev/null 2>&1 || with_log "node-$name" docker rm -f -v "$name"
+}
+
+fresh() { down; up; }
+
+case $verb in
+  up | fresh | down) "$verb" ;;
+  *) die "tools/node.sh up|fresh|down, not '$verb'" ;;
+esac

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# All checks, the fastest first; the first failure ends the run. `--all` adds the Molecule scenarios that take long.
+# STEPS="lint units" runs only these, for work on one of them; the closing line then says so.
+# shellcheck source=tools/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+known=(lint units sanity importer artifact molecule)
+read -ra steps <<<"${STEPS:-${known[*]}}"
+export ANSIBLE_FORCE_COLOR=0 NO_COLOR=1
+
+lint() { tools/lint.sh; }
+units() { pytest -q -n 2 -p no:cacheprovider tests/unit; }
+sanity() { tools/sanity.sh; }
+importer() { tools/importer.sh; }
+artifact() { tools/artifact.sh; }
+molecule() { tools/molecule.sh "$@"; }
+
+for step in "${steps[@]}"; do
+  [[ " ${known[*]} " == *" $step "* ]] || die "there is no step '$step': ${known[*]}"
+done
+number=0
+for step in "${steps[@]}"; do
+  number=$((number + 1))
+  started=$SECONDS
+  printf '[%d/%d] %-9s ' "$number" "${#steps[@]}" "$step"
+  # A child of its own, so that a failure inside the step ends it.
+  if [ "$step" = molecule ]; then set -- "$@"; echo "(long; follow it in .lockstep/logs/test-molecule.log)"; fi
+  if (set -e; "$step" "$@") >"$state/logs/test-$step.log" 2>&1; then
+    printf 'ok (%d s)\n' $((SECONDS - started))
+  else
+    rc=$?
+    printf 'FAILED\n'
+    tail -n 80 "$state/logs/test-$step.log"
+    echo "make test: step $number of ${#steps[@]}, $step, failed (exit $rc); all of its output: .lockstep/logs/test-$step.log"
+    exit 1
+  fi
+done
+if [ -n "${STEPS:-}" ]; then
+  echo "make test: only these steps ran, and passed: ${steps[*]}"
+else
+  echo "make test: all ${#steps[@]} steps passed"
+fi
