@@ -8,6 +8,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 copy=$work/ansible_collections/lockstep/gpu
 copy_tree "$copy"
+# Links for readers of the repository; a collection may not have links to directories.
+rm -f "$copy/compat" "$copy/stacks"
 
 # ansible-test makes a virtual environment per test and fetches pip for it from a host of its own. The ensurepip
 # of Python does the same from the machine; ansible-test takes this file for the fetched one.
