@@ -1,0 +1,291 @@
+# Copyright: (c) 2026, lockstep.gpu contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""DKMS on one node: what it says and what is really there, the steps to a wanted state, and doing them.
+
+`observe` looks, `plan` (pure) decides, `Tree.do` acts. Written against the scripts of DKMS 3.0.10 (Debian 12) and
+3.2.2 (Debian 13). DKMS takes no lock, so the work of another process is waited for and never disturbed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+from collections import namedtuple
+
+from ansible_collections.lockstep.gpu.plugins.module_utils import module_files
+from ansible_collections.lockstep.gpu.plugins.module_utils.parse_dkms import parse_dkms_status
+
+ACTING_VERBS = {"add", "build", "install", "uninstall", "unbuild", "remove", "autoinstall", "kernel_postinst", "kernel_prerm"}
+POLL_SECONDS = 2.0
+
+Wanted = namedtuple("Wanted", ["module", "version", "kernel", "arch", "state", "files"])
+# state: absent, added, built, installed or broken. faults: why it is not what `state` claims.
+# bad_build: the built copy itself is unusable. others: versions of this module installed for the kernel.
+# leftovers: module files on disk that neither DKMS nor a package accounts for; owned: those that a package owns.
+# files: descriptions (module_files.describe) of the files on disk. tree: something is registered in the DKMS tree.
+Observed = namedtuple("Observed", ["state", "faults", "bad_build", "others", "leftovers", "owned", "files", "tree"])
+
+
+class DkmsError(Exception):
+    """The wanted state cannot be reached. step: the step that failed; output: what DKMS printed."""
+
+    def __init__(self, message, step=None, output="", rc=None):
+        self.step = step
+        self.output = output
+        self.rc = rc
+        super().__init__(message)
+
+
+def plan(wanted, seen):
+    """The steps from an Observed to a Wanted, as words in order; [] when nothing is to do. Pure.
+
+    forget: delete a broken registration; add: register; unbuild: drop a bad build; build; uninstall: take damaged files
+    out; replace: uninstall the other version for this kernel; clean: delete unaccounted files; install; remove.
+    """
+    if wanted.state == "absent":
+        if seen.state == "broken":
+            return ["forget"]
+        steps = ["remove"] if seen.tree and (seen.state != "added" or wanted.kernel is None) else []
+        return steps + (["clean"] if seen.leftovers else [])
+    steps = []
+    state, built_is_bad = seen.state, seen.bad_build
+    if state == "broken":
+        steps, state, built_is_bad = ["forget"], "absent", False
+    if state == "absent":
+        steps, state = steps + ["add"], "added"
+    if built_is_bad:
+        steps, state = steps + ["unbuild"], "added"
+    if state == "added":
+        steps, state = steps + ["build"], "built"
+    if wanted.state == "built":
+        return steps
+    if state == "installed":
+        return steps + (["uninstall", "install"] if seen.faults else [])
+    # Only after a good build is anything taken out of the kernel's folder.
+    return steps + (["replace"] if seen.others else []) + (["clean"] if seen.leftovers else []) + ["install"]
+
+
+def describe_state(seen):
+    """One phrase for diff and results: "absent", "built", "installed", "installed, damaged"."""
+    return seen.state + (", damaged" if seen.faults and seen.state in ("built", "installed") else "")
+
+
+def role_of(argv, cwd, build_dir):
+    """What a process (its words and working directory) is to a build: "dkms", "compiler" or None. Pure."""
+    for number, word in enumerate(argv[:2]):
+        if os.path.basename(word) == "dkms":
+            return "dkms" if argv[number + 1:number + 2] and argv[number + 1] in ACTING_VERBS else None
+    inside = (cwd + "/").startswith(build_dir + "/") or any(build_dir + "/" in word + "/" for word in argv)
+    return "compiler" if inside else None
+
+
+def abandoned(processes):
+    """The ids of compiler processes whose DKMS was killed, so that nobody will take their result. Pure.
+
+    processes: [(pid, parent, role)]. Only when no DKMS is at work at all, and only what init has inherited.
+    """
+    pids = {pid for pid, dummy, dummy2 in processes}
+    orphaned = all(parent == 1 for dummy, parent, dummy2 in processes if parent not in pids)
+    return sorted(pids) if orphaned and all(role == "compiler" for dummy, dummy2, role in processes) else []
+
+
+class Tree:
+    """DKMS's tree, kernels and sources below `root` ("/" outside tests). run: a run.Runner."""
+
+    def __init__(self, run, root="/"):
+        self._run = run
+        self._root = root
+
+    def path(self, *parts):
+        """A path below the root."""
+        return os.path.join(self._root, *parts)
+
+    def module_dir(self, wanted, *parts):
+        """/var/lib/dkms/<module>/<version>/..."""
+        return self.path("var/lib/dkms", wanted.module, wanted.version, *parts)
+
+    def build_dir(self, wanted):
+        """Where DKMS compiles; one per module and version, not per kernel."""
+        return self.module_dir(wanted, "build")
+
+    def built_dir(self, wanted):
+        """Where DKMS keeps the built files for one kernel."""
+        return self.module_dir(wanted, wanted.kernel, wanted.arch)
+
+    def kernel_dir(self, kernel):
+        """/lib/modules/<release>."""
+        return self.path("lib/modules", kernel)
+
+    def missing(self, wanted, registered):
+        """What a build needs and the node lacks: a list of sentences that name the remedy. Nothing is run."""
+        found = []
+        if not os.path.isdir(self.kernel_dir(wanted.kernel)):
+            found.append("kernel %s is not installed: install linux-image-%s" % (wanted.kernel, wanted.kernel))
+        # The test that DKMS itself makes (prepare_kernel).
+        if not any(os.path.exists(os.path.join(self.kernel_dir(wanted.kernel), name, "include")) for name in ("build", "source")):
+            found.append("the headers of kernel %s are missing: install linux-headers-%s" % (wanted.kernel, wanted.kernel))
+        source = self.path("usr/src", "%s-%s" % (wanted.module, wanted.version))
+        if not registered and not os.path.exists(os.path.join(source, "dkms.conf")):
+            found.append("%s/dkms.conf does not exist: install the package that ships the source of %s %s"
+                         % (source, wanted.module, wanted.version))
+        return found
+
+    def wait_until_idle(self, wanted, seconds):
+        """Wait for other processes' DKMS work to end; end the compilers of a DKMS that was killed.
+
+        Returns the ids of the processes that are still at it after `seconds`.
+        """
+        deadline = time.monotonic() + seconds
+        while True:
+            processes = self._processes(self.build_dir(wanted))
+            for pid in abandoned(processes):
+                _kill(pid)
+            if not processes or time.monotonic() >= deadline:
+                return sorted(pid for pid, dummy, dummy2 in processes)
+            time.sleep(POLL_SECONDS)
+
+    def _processes(self, build_dir):
+        own_namespace = _link("/proc/self/ns/mnt")
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            # A container's processes are visible from its host with the same paths, and are none of its business.
+            if int(pid) == os.getpid() or _link("/proc/%s/ns/mnt" % pid) not in ("", own_namespace):
+                continue
+            try:
+                with open("/proc/%s/cmdline" % pid, "rb") as handle:
+                    argv = [word.decode("utf-8", "replace") for word in handle.read().split(b"\0")]
+                with open("/proc/%s/stat" % pid, encoding="utf-8", errors="replace") as handle:
+                    parent = int(handle.read().rsplit(")", 1)[1].split()[1])
+            except OSError:
+                continue
+            role = role_of(argv, _link("/proc/%s/cwd" % pid), build_dir)
+            if role:
+                found.append((int(pid), parent, role))
+        return found
+
+    def observe(self, wanted, hashed=True):
+        """What is there for a Wanted with a kernel (or, kernel None, for all kernels together): an Observed."""
+        tree = os.path.isdir(self.module_dir(wanted))
+        if tree and not os.path.exists(self.module_dir(wanted, "source", "dkms.conf")):
+            return Observed("broken", ["the registered source of %s/%s is gone" % wanted[:2]], False, [], [], [], [], True)
+        rows = [row for row in self._status(wanted) if row["module"] == wanted.module and row["kernel"] is not None
+                and wanted.kernel in (None, row["kernel"]) and row["arch"] in (None, wanted.arch)]
+        own = [row for row in rows if row["version"] == wanted.version and row["state"] in ("built", "installed")]
+        if wanted.kernel is None:
+            state = own[0]["state"] if own else "added" if tree else "absent"
+            return Observed(state, [], False, [], [], [], [], tree)
+        others = [row["version"] for row in rows if row["version"] != wanted.version and row["state"] == "installed"]
+        if own:
+            return self._observe_built(wanted, own[0], others, hashed)
+        leftovers, owned, on_disk = self._unaccounted(wanted, others, hashed)
+        # A folder of built files that DKMS does not report is what a killed build leaves (3.0.10).
+        remains = os.path.isdir(self.built_dir(wanted))
+        return Observed("added" if tree else "absent", [], remains, others, leftovers, owned, on_disk, tree)
+
+    def _observe_built(self, wanted, row, others, hashed):
+        built = self._built_files(wanted)
+        build_faults = ["the build lacks %s" % name
+                        for name in sorted(set(wanted.files) - {module_files.stem(path) for path in built})]
+        if "missing_built" in row["flags"] or not built:
+            build_faults.append("DKMS reports that built files are missing")
+        on_disk = self._files_on_disk(wanted, hashed)
+        disk_faults = [fault for item in on_disk for fault in module_files.faults(item, wanted.kernel, wanted.version)]
+        if row["state"] == "installed" and "diff" not in row["flags"]:
+            build_faults += disk_faults      # the same bytes, and reading them through modinfo unpacks 60 MB
+        else:
+            build_faults += [fault for item in module_files.describe(self._run, built, False)
+                             for fault in module_files.faults(item, wanted.kernel, wanted.version)]
+        if row["state"] == "built":
+            leftovers, owned, on_disk = self._unaccounted(wanted, others, hashed)
+            return Observed("built", build_faults, bool(build_faults), others, leftovers, owned, on_disk, True)
+        absent = sorted(set(self._stems(wanted)) - {item["name"] for item in on_disk})
+        faults = build_faults + [fault for fault in disk_faults if fault not in build_faults]
+        faults += ["%s is not below %s" % (name, self.kernel_dir(wanted.kernel)) for name in absent]
+        if "diff" in row["flags"] and not absent:
+            faults.append("the installed files differ from the built ones")
+        return Observed("installed", faults, bool(build_faults), others, [], [], on_disk, True)
+
+    def _status(self, wanted):
+        result = self._run(["dkms", "status", "-m", wanted.module, *(["-k", wanted.kernel] if wanted.kernel else [])], ok=None)
+        if result.rc not in (0, 127) and not result.out.strip():
+            raise DkmsError("dkms status failed with exit status %d" % result.rc, "status", result.err, result.rc)
+        return parse_dkms_status(result.out).value
+
+    def _unaccounted(self, wanted, others, hashed):
+        """Module files on disk though DKMS has nothing installed: (paths nobody owns, what packages own, descriptions)."""
+        on_disk = [] if others else self._files_on_disk(wanted, hashed)
+        leftovers, owned = [], []
+        for item in on_disk:
+            owner = self._run(["dpkg-query", "-S", item["path"]], ok=None)
+            if owner.rc == 0:
+                owned.append("%s belongs to the package %s" % (item["path"], owner.out.split(":")[0]))
+            else:
+                leftovers.append(item["path"])
+        return leftovers, owned, on_disk
+
+    def _built_files(self, wanted):
+        folder = os.path.join(self.built_dir(wanted), "module")
+        names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+        return [os.path.join(folder, name) for name in names if module_files.stem(name)]
+
+    def _stems(self, wanted):
+        return wanted.files or [module_files.stem(path) for path in self._built_files(wanted)]
+
+    def _files_on_disk(self, wanted, hashed):
+        found = module_files.find(self.kernel_dir(wanted.kernel), self._stems(wanted))
+        return module_files.describe(self._run, [found[name] for name in sorted(found)], hashed)
+
+    def do(self, step, wanted, seen):
+        """Do one step of a plan. Raises DkmsError with DKMS's own output when it fails."""
+        own = ["-m", wanted.module, "-v", wanted.version]
+        where = ["-k", wanted.kernel, "-a", wanted.arch]
+        if step == "forget":
+            shutil.rmtree(self.module_dir(wanted))
+        elif step == "add":
+            self._dkms(step, ["add", *own])
+        elif step == "unbuild":
+            self._dkms(step, ["unbuild", *own, *where])
+            # DKMS skips a half-made folder here ("not built") and refuses it later ("already built").
+            shutil.rmtree(self.built_dir(wanted), ignore_errors=True)
+        elif step == "replace":
+            for version in seen.others:
+                if os.path.exists(self.path("var/lib/dkms", wanted.module, version, "source", "dkms.conf")):
+                    self._dkms(step, ["uninstall", "-m", wanted.module, "-v", version, *where])
+        elif step == "clean":
+            for path in seen.leftovers:
+                os.remove(path)
+            self._run(["depmod", wanted.kernel])
+        elif step == "install":
+            # --force: the exact version is wanted even where the kernel carries a newer one of the same name.
+            self._dkms(step, ["install", "--force", *own, *where])
+        elif step == "remove":
+            self._dkms(step, ["remove", *own, *(where if wanted.kernel else ["--all"])])
+        else:
+            self._dkms(step, [step, *own, *where])
+
+    def _dkms(self, step, words):
+        result = self._run(["dkms", *words], ok=None)
+        if result.rc != 0:
+            raise DkmsError("dkms %s failed with exit status %d" % (" ".join(words), result.rc), step,
+                            result.out + result.err, result.rc)
+
+    def drop_partial_build(self, wanted):
+        """After a failed build: no half-made files of it stay for this kernel (the log in build/ does)."""
+        shutil.rmtree(self.built_dir(wanted), ignore_errors=True)
+
+
+def _link(path):
+    try:
+        return os.readlink(path)
+    except OSError:
+        return ""
+
+
+def _kill(pid):
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass

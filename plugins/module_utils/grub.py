@@ -1,0 +1,177 @@
+# Copyright: (c) 2026, lockstep.gpu contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""GRUB 2 as Debian and Ubuntu set it up: read the boot state, choose the entry of a kernel, set it.
+
+Entries are named by the ids that grub-mkconfig gives them ("gnulinux-advanced-UUID>gnulinux-RELEASE-advanced-UUID"):
+positions move with every kernel that is installed, and titles with the distribution's name.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections import namedtuple
+
+from ansible_collections.lockstep.gpu.plugins.module_utils import parse_boot
+from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import join_files
+
+DROP_IN = "etc/default/grub.d/zz-lockstep-gpu.cfg"
+DROP_IN_TEXT = ("# Written by lockstep.gpu: the default kernel is the saved entry, not the newest kernel.\n"
+                "GRUB_DEFAULT=saved\n")
+ENV_SIZE = 1024     # bytes; GRUB writes the block in place and never changes its size
+
+# What GRUB can read but not write (its save_env then fails); after the lists of Ubuntu's 00_header and
+# https://www.gnu.org/software/grub/manual/grub/html_node/Environment-block.html
+READ_ONLY_FILESYSTEMS = {"btrfs", "cpiofs", "newc", "odc", "romfs", "squash4", "tarfs", "zfs", "iso9660"}
+READ_ONLY_ABSTRACTIONS = ("lvm", "diskfilter", "mdraid", "raid", "ldm", "dm_nv")
+
+_SET_DEFAULT = re.compile(r"^\s*set default=\"?([^\"\n]*)\"?\s*$", re.MULTILINE)
+
+# entries: rows of parse_boot.parse_grub_menu. cfg_default: see cfg_default(). setting: GRUB_DEFAULT of the settings.
+# env: variables of grubenv, None when it is missing or no environment block. env_writable: by GRUB at boot.
+State = namedtuple("State", ["entries", "cfg_default", "setting", "env", "env_writable"])
+
+
+class GrubError(Exception):
+    """The kernel cannot be made what was asked for; code is a word of the collection's vocabulary, or None."""
+
+    def __init__(self, message, code=None):
+        self.code = code
+        super().__init__(message if code is None else "%s: %s" % (code, message))
+
+
+def entry_for(entries, kernel):
+    """The menu entry that boots exactly this kernel release, or None.
+
+    Never the recovery entry, and never the "simple" first entry, whose kernel changes with the next installation.
+    """
+    for entry in entries:
+        ident = entry["id"] or ""
+        if entry["kernel"] == kernel and not entry["submenu"] and not ident.startswith("gnulinux-simple") \
+                and "-recovery-" not in ident and "(recovery mode)" not in entry["title"]:
+            return entry
+    return None
+
+
+def spec_of(entry):
+    """What grub-set-default takes for an entry: ids from the outermost submenu inwards, titles where there is no id."""
+    return ">".join(level["id"] or level["title"].replace(">", ">>") for level in [*entry["parents"], entry])
+
+
+def cfg_default(cfg):
+    """What grub.cfg boots when no one-time entry is set: "0", an id, or "${saved_entry}"; None when it sets nothing."""
+    found = [value for value in _SET_DEFAULT.findall(cfg) if "next_entry" not in value]
+    return found[-1] if found else None
+
+
+def kernel_named(state, spec):
+    """The kernel release that a spec (saved_entry, next_entry, GRUB_DEFAULT) boots, or None."""
+    entry = parse_boot.find_entry(state.entries, spec) if spec else None
+    return entry["kernel"] if entry else None
+
+
+def default_spec(state):
+    """The spec that boots by default; GRUB takes its first entry when none is saved."""
+    if state.cfg_default is not None and "saved_entry" in state.cfg_default:
+        return (state.env or {}).get("saved_entry") or "0"
+    return state.cfg_default or "0"
+
+
+def is_saved(state):
+    """Whether the saved entry is what GRUB boots, by the settings and by the grub.cfg made from them."""
+    return state.setting == "saved" and "saved_entry" in (state.cfg_default or "")
+
+
+def can_write(filesystem, abstraction):
+    """Whether GRUB itself can write a file there, from grub-probe's words for /boot/grub. None when they are unknown."""
+    if not filesystem:
+        return None
+    if filesystem in READ_ONLY_FILESYSTEMS:
+        return False
+    return not any(word.startswith(READ_ONLY_ABSTRACTIONS) for word in abstraction.split())
+
+
+class Grub:
+    """GRUB below `root` ("/" outside tests). run: a run.Runner."""
+
+    def __init__(self, run, root="/"):
+        self._run = run
+        self._root = root
+
+    def path(self, *parts):
+        """A path below the root."""
+        return os.path.join(self._root, *parts)
+
+    @property
+    def configured(self):
+        """Whether a GRUB menu is there."""
+        return os.path.isfile(self.path("boot/grub/grub.cfg"))
+
+    def other_loader(self):
+        """The name of another boot loader whose entries are there, or None."""
+        for name, place in (("systemd-boot", "boot/efi/loader/loader.conf"), ("systemd-boot", "boot/loader/loader.conf"),
+                            ("boot loader specification entries", "boot/loader/entries"), ("grub2", "boot/grub2/grub.cfg")):
+            if os.path.exists(self.path(place)):
+                return name
+        return None
+
+    def read(self):
+        """The State. Raises GrubError for a menu that cannot be read."""
+        cfg = _text(self.path("boot/grub/grub.cfg"))
+        if parse_boot.parse_grub_menu(cfg).value is None:
+            raise GrubError("%s has no menu entry that can be read" % self.path("boot/grub/grub.cfg"))
+        files = [self.path("etc/default/grub"), *sorted(glob.glob(self.path("etc/default/grub.d/*.cfg")))]
+        settings = parse_boot.parse_default_grub(join_files([(name, _text(name)) for name in files if os.path.isfile(name)])).value
+        env_file = self.path("boot/grub/grubenv")
+        env = parse_boot.parse_grubenv(_text(env_file)).value if os.path.isfile(env_file) else None
+        usable = env is not None and not os.path.islink(env_file) and os.path.getsize(env_file) == ENV_SIZE
+        return State(parse_boot.parse_grub_menu(cfg).value, cfg_default(cfg), settings.get("GRUB_DEFAULT"), env,
+                     self._probe_writable() if usable else False)
+
+    def _probe_writable(self):
+        words = [self._run(["grub-probe", "--target=" + target, self.path("boot/grub")], ok=None) for target in ("fs", "abstraction")]
+        return None if any(word.rc for word in words) else can_write(words[0].out.strip(), words[1].out)
+
+    def entry(self, state, kernel):
+        """The entry of a kernel that can be booted. Raises GrubError when it has none, or no image or initramfs."""
+        entry = entry_for(state.entries, kernel)
+        if entry is None:
+            known = sorted({item["kernel"] for item in state.entries if item["kernel"]})
+            raise GrubError("GRUB's menu has no entry for kernel %s; it has %s" % (kernel, ", ".join(known) or "no kernel at all"))
+        for name in ("boot/vmlinuz-" + kernel, "boot/initrd.img-" + kernel):
+            if not os.path.isfile(self.path(name)):
+                raise GrubError("kernel %s cannot be booted: %s does not exist" % (kernel, self.path(name)))
+        return entry
+
+    def make_saved(self):
+        """Let GRUB boot the saved entry: a drop-in of our own, and a new grub.cfg. Raises GrubError, CommandError."""
+        os.makedirs(os.path.dirname(self.path(DROP_IN)), exist_ok=True)
+        with open(self.path(DROP_IN), "w", encoding="utf-8") as handle:
+            handle.write(DROP_IN_TEXT)
+        self._run(["update-grub"])
+        state = self.read()
+        if not is_saved(state):
+            raise GrubError("GRUB_DEFAULT is %s although %s says saved; look for a later assignment"
+                            % (state.setting, self.path(DROP_IN)), "grub_default_not_saved")
+
+    def set_default(self, spec):
+        """Save an entry as the default and read it back."""
+        self._run(["grub-set-default", "--boot-directory=" + self.path("boot"), spec])
+        self._check("saved_entry", spec)
+
+    def set_once(self, spec):
+        """Boot an entry once, at the next start, and read it back."""
+        self._run(["grub-reboot", "--boot-directory=" + self.path("boot"), spec])
+        self._check("next_entry", spec)
+
+    def _check(self, name, spec):
+        found = (self.read().env or {}).get(name)
+        if found != spec:
+            raise GrubError("%s is %s after it was set to %s" % (name, found, spec))
+
+
+def _text(path):
+    with open(path, encoding="utf-8", errors="replace") as handle:
+        return handle.read()
