@@ -1,0 +1,163 @@
+# Copyright: (c) 2026, lockstep.gpu contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""GRUB: its settings, environment and menu, and which kernel it boots next."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed, not_understood, split_files
+
+# GRUB cannot write a file below these (00_header leaves out recordfail there; grub's own manual, "Environment block").
+_UNWRITABLE_TYPES = ("btrfs", "zfs", "squashfs", "overlay", "tmpfs", "iso9660", "f2fs")
+_UNWRITABLE_DEVICES = re.compile(r"/dev/(mapper/|md|dm-|[^/]+/[^/]+$)")
+_SEPARATOR = ">"
+
+
+def parse_default_grub(text):
+    """/etc/default/grub and grub.d/*.cfg, as `tail -v -n +1` prints them, to {name: value}; later files win.
+
+    Only plain assignments are read: a value with $ or ` is shell code and gives None (unknown).
+    """
+    files, problems = split_files(text)
+    value = {}
+    for path, content in files:
+        for number, line in enumerate(content.splitlines(), 1):
+            found = re.fullmatch(r"\s*(?:export\s+)?(GRUB_[A-Z0-9_]+)=(.*)", line)
+            if not found:
+                continue
+            try:
+                words = shlex.split(found.group(2), comments=True)
+            except ValueError:
+                problems.append("%s: %s" % (path, not_understood(number, line)))
+                continue
+            code = "$" in found.group(2) or "`" in found.group(2) or len(words) > 1
+            value[found.group(1)] = None if code else "".join(words)
+    return Parsed(value, problems)
+
+
+def parse_grubenv(text):
+    """The environment block (a header line, name=value lines, # padding) to {name: value}."""
+    lines = text.splitlines()
+    if not lines or lines[0] != "# GRUB Environment Block":
+        return Parsed(None, ["no environment block header"])
+    value, problems = {}, []
+    for number, line in enumerate(lines[1:], 2):
+        name, equals, content = line.partition("=")
+        if equals and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            value[name] = re.sub(r"\\(.)", r"\1", content)
+        elif line.strip("#").strip():
+            problems.append(not_understood(number, line))
+    return Parsed(value, problems)
+
+
+def parse_grub_menu(text):
+    """grub.cfg to its entries in order: [{title, id, number, path, kernel}].
+
+    number is the position path ("1>0"), path that of ids and titles joined by ">"; kernel is the release in the file
+    name of the entry's linux command, None when it has none (a submenu, another system).
+    """
+    entries, problems, stack, counters = [], [], [], [0]
+    for line_number, line in enumerate(text.splitlines(), 1):
+        words = line.split()
+        if words and words[0] in ("menuentry", "submenu") and line.rstrip().endswith("{"):
+            try:
+                entry = _entry(line, stack, counters)
+            except (ValueError, IndexError):
+                return Parsed(None, [not_understood(line_number, line)])
+            entries.append(entry)
+            stack.append(entry)
+            counters.append(0)
+        elif words == ["}"] and stack and not line.startswith("\t" * len(stack)):
+            stack.pop()
+            counters.pop()
+        elif stack and words and words[0] in ("linux", "linuxefi", "linux16") and len(words) > 1:
+            found = re.search(r"/vmlinu[zx]-(\S+)$", words[1])
+            stack[-1]["kernel"] = found.group(1) if found else None
+    if not entries:
+        problems.append("no menu entry")
+    return Parsed(entries or None, problems)
+
+
+def _entry(line, stack, counters):
+    """One menu entry from its opening line. Raises ValueError or IndexError when the quoting is broken."""
+    words = shlex.split(line.rstrip()[:-1].replace("$menuentry_id_option", "--id"))
+    index = counters[-1]
+    counters[-1] += 1
+    prefix = stack[-1]["number"] + _SEPARATOR if stack else ""
+    return {"title": words[1], "id": words[words.index("--id") + 1] if "--id" in words else None,
+            "number": "%s%d" % (prefix, index), "kernel": None, "submenu": words[0] == "submenu",
+            "parents": [{key: parent[key] for key in ("title", "id", "number")} for parent in stack]}
+
+
+def find_entry(entries, wanted):
+    """The entry that GRUB takes for `wanted` (number, title, id, or a path of them joined by ">"), or None.
+
+    A submenu alone means its first entry; an unknown name is None, where GRUB falls back to the first entry.
+    """
+    steps = wanted.split(_SEPARATOR)
+    for entry in entries:
+        chain = entry["parents"] + [entry]
+        if len(chain) == len(steps) and all(_is_named(item, step) for item, step in zip(chain, steps)):
+            return _first_below(entries, entry) if entry["submenu"] else entry
+    return None
+
+
+def _is_named(item, step):
+    return step in (item["title"], item["id"], item["number"].rsplit(_SEPARATOR, 1)[-1])
+
+
+def _first_below(entries, submenu):
+    return next((entry for entry in entries if not entry["submenu"]
+                 and entry["number"].startswith(submenu["number"] + _SEPARATOR)), None)
+
+
+def default_kernel(entries, grub_default, environment):
+    """(release or None, reason or None): the kernel that the next boot takes without anybody's help.
+
+    grub_default: the setting's value; environment: parse_grubenv()'s value, None when it is unknown. next_entry wins
+    over everything: it is a single trial boot (grub-reboot).
+    """
+    if not entries:
+        return None, "no menu entries"
+    wanted = (environment or {}).get("next_entry")
+    if not wanted:
+        wanted = grub_default
+        if wanted == "saved":
+            if environment is None:
+                return None, "the saved entry is in an environment block that could not be read"
+            wanted = environment.get("saved_entry") or "0"
+    entry = find_entry(entries, wanted or "0") or find_entry(entries, "0")
+    if entry is None or entry["kernel"] is None:
+        return None, "the default entry starts no Linux kernel that is known by name"
+    return entry["kernel"], None
+
+
+def mount_of(mounts, path):
+    """(device, file system type) of the mount that holds `path`, from the text of /proc/self/mounts; None unknown."""
+    best = None
+    for line in mounts.splitlines():
+        fields = line.split(" ")
+        if len(fields) < 4:
+            continue
+        point = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code.group(1), 8)), fields[1])
+        inside = path == point or path.startswith(point.rstrip("/") + "/")
+        # A later mount on the same point hides the earlier one.
+        if inside and (best is None or len(point) >= len(best[0])):
+            best = (point, fields[0], fields[2])
+    return best[1:] if best else None
+
+
+def environment_writable(mount):
+    """Whether GRUB can write its environment on this (device, type); None when the mount is unknown.
+
+    GRUB writes through its own block list: never on LVM, md, device mapper, and not on copy-on-write file systems.
+    """
+    if mount is None:
+        return None
+    device, kind = mount
+    if kind in _UNWRITABLE_TYPES or _UNWRITABLE_DEVICES.match(device):
+        return False
+    return True if device.startswith("/dev/") else None

@@ -1,0 +1,78 @@
+# Copyright: (c) 2026, lockstep.gpu contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Installed kernels: which files are there, and which compiler built them."""
+
+from __future__ import annotations
+
+import re
+
+from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed, not_understood
+
+_RELEASE = r"(?P<release>[0-9][^/\s]*)"
+# What a path says about a kernel release. initrd.img-X is Debian's and Ubuntu's, initramfs-X.img dracut's, initrd-X
+# SUSE's. A "build" link counts only where it leads to a Makefile, which the recording lists then.
+_KINDS = (
+    ("image", re.compile(r"/boot/vmlinu[zx]-" + _RELEASE)),
+    ("image", re.compile(r"(?:/usr)?/lib/modules/" + _RELEASE + r"/vmlinuz")),
+    ("initramfs", re.compile(r"/boot/initrd\.img-" + _RELEASE)),
+    ("initramfs", re.compile(r"/boot/initramfs-" + _RELEASE + r"\.img")),
+    ("initramfs", re.compile(r"/boot/initrd-" + _RELEASE)),
+    ("headers", re.compile(r"(?:/usr)?/lib/modules/" + _RELEASE + r"/build/Makefile")),
+)
+# Left behind by package managers and dracut; no kernel boots with them.
+_NOT_A_KERNEL = re.compile(r".*(\.old(-dkms)?|\.bak|\.dpkg-(new|old|bak|tmp)|kdump\.img|\.rpmnew|\.rpmsave)")
+
+
+def parse_kernel_files(text):
+    """A list of paths, one a line, to {release: {image, initramfs, headers: bool}}."""
+    value, problems = {}, []
+    for number, line in enumerate(text.splitlines(), 1):
+        path = line.strip()
+        if not path:
+            continue
+        if not path.startswith("/"):
+            problems.append(not_understood(number, line))
+            continue
+        for kind, pattern in _KINDS:
+            found = pattern.fullmatch(path)
+            if found and not _NOT_A_KERNEL.fullmatch(path):
+                row = value.setdefault(found.group("release"), dict.fromkeys(("image", "initramfs", "headers"), False))
+                row[kind] = True
+                break
+    return Parsed(value, problems)
+
+
+def compiler_of(text):
+    """CONFIG_CC_VERSION_TEXT to "gcc 14.2.0" or "clang 18.1.8"; None when it names neither.
+
+    Distributions put their own version in brackets before the real one, and may call the program
+    x86_64-linux-gnu-gcc-14.
+    """
+    plain = re.sub(r"\([^()]*\)", " ", text)
+    name = "clang" if "clang" in plain else "gcc" if "gcc" in plain else None
+    version = re.search(r"(?<![\w.-])\d+\.\d+(?:\.\d+)?(?![\w.])", plain)
+    return "%s %s" % (name, version.group(0)) if name and version else None
+
+
+def parse_kernel_configs(text):
+    """`grep -H '^CONFIG_CC_VERSION_TEXT=\\|^CONFIG_DRM=' /boot/config-*` to {release: {compiler, drm}}.
+
+    drm is False where a configuration is there and has no CONFIG_DRM line.
+    """
+    value, problems = {}, []
+    for number, line in enumerate(text.splitlines(), 1):
+        found = re.fullmatch(r"/boot/config-([^:\s]+):(?:(CONFIG_[A-Z0-9_]+)=(.*))?", line.strip())
+        if not found:
+            if line.strip():
+                problems.append(not_understood(number, line))
+            continue
+        release, option, setting = found.groups()
+        row = value.setdefault(release, {"compiler": None, "drm": False})
+        if option == "CONFIG_CC_VERSION_TEXT":
+            row["compiler"] = compiler_of(setting)
+            if row["compiler"] is None:
+                problems.append(not_understood(number, line))
+        elif option == "CONFIG_DRM":
+            row["drm"] = setting in ("y", "m")
+    return Parsed(value, problems)

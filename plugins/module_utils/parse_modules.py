@@ -1,0 +1,78 @@
+# Copyright: (c) 2026, lockstep.gpu contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Kernel modules of the NVIDIA driver: on disk (modinfo) and loaded (/proc, /sys)."""
+
+from __future__ import annotations
+
+import re
+
+from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed, not_understood, shown
+
+_SUFFIX = re.compile(r"\.ko(?:\.(?:xz|zst|gz|bz2))?$")
+_KERNEL = re.compile(r"(?:/usr)?/lib/modules/([^/]+)/")
+_FIELDS = ("version", "vermagic", "license", "signer")
+_VERSION = r"\d{2,4}\.\d{1,4}(?:\.\d{1,4})?"
+
+
+def parse_modinfo(text):
+    """`modinfo FILE...` to rows {kernel, name, path, version, vermagic, license, signer}.
+
+    name is the file's stem (Debian calls the module nvidia-current); kernel is the folder's name below /lib/modules,
+    None when the path is elsewhere. A field that modinfo does not print is None.
+    """
+    rows, problems = [], []
+    for number, line in enumerate(text.splitlines(), 1):
+        field, colon, content = line.partition(":")
+        content = content.strip()
+        if field == "filename" and colon:
+            rows.append(_new_row(content))
+        # A continued signature is indented, and no field that is read here has an indent.
+        elif line[:1] in ("", " ", "\t"):
+            continue
+        elif not colon or not re.fullmatch(r"[A-Za-z0-9_]+", field):
+            problems.append(not_understood(number, line))
+        elif not rows:
+            problems.append("line %d comes before any filename: %s" % (number, shown(line)))
+        elif field in _FIELDS and rows[-1][field] is None:
+            rows[-1][field] = content or None
+    return Parsed(rows, problems)
+
+
+def _new_row(path):
+    kernel = _KERNEL.match(path)
+    row = {"kernel": kernel.group(1) if kernel else None, "name": _SUFFIX.sub("", path.rsplit("/", 1)[-1]), "path": path}
+    row.update(dict.fromkeys(_FIELDS))
+    return row
+
+
+def flavour_of_license(text):
+    """The flavour that an nvidia module's licence shows: "open", "proprietary" or None.
+
+    The main module says "NVIDIA" when proprietary and "Dual MIT/GPL" when open. The others do not tell: nvidia-uvm is
+    Dual MIT/GPL and nvidia-drm MIT in both.
+    """
+    return {"NVIDIA": "proprietary", "Dual MIT/GPL": "open"}.get(text)
+
+
+def parse_proc_driver_version(text):
+    """/proc/driver/nvidia/version to {version, flavour}.
+
+    Proprietary: "NVIDIA UNIX x86_64 Kernel Module  550.78  Sun ..."; open: "NVIDIA UNIX Open Kernel Module for x86_64
+    565.57.01  Release Build ...".
+    """
+    line = next((line for line in text.splitlines() if line.startswith("NVRM version:")), None)
+    if line is None or len(line) > 1000:
+        return Parsed(None, ["no NVRM version line"])
+    found = re.search(r"NVIDIA UNIX (Open )?.*?Kernel Module.*?\s(" + _VERSION + r")(?=\s|$)", line, re.ASCII)
+    if not found:
+        return Parsed(None, [not_understood(1, line)])
+    return Parsed({"version": found.group(2), "flavour": "open" if found.group(1) else "proprietary"}, [])
+
+
+def parse_module_version(text):
+    """/sys/module/nvidia/version to the version."""
+    word = text.strip()
+    if not re.fullmatch(_VERSION, word, re.ASCII):
+        return Parsed(None, [not_understood(1, text)])
+    return Parsed(word, [])

@@ -1,0 +1,74 @@
+# Copyright: (c) 2026, lockstep.gpu contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Operating system, architecture, container, secure boot, free space: text to values."""
+
+from __future__ import annotations
+
+import re
+
+from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed, not_understood
+
+# os-release(5): shell-compatible assignments; one value a line.
+_ASSIGNMENT = re.compile(r"""([A-Z][A-Z0-9_]*)=(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([^\s"']*))\s*""")
+
+
+def parse_os_release(text):
+    """os-release(5) to {id, release, codename, name}; a key that is not there is None."""
+    seen, problems = {}, []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        found = _ASSIGNMENT.fullmatch(line.strip())
+        if not found:
+            problems.append(not_understood(number, line))
+            continue
+        name, double, single, bare = found.groups()
+        seen[name] = re.sub(r"\\(.)", r"\1", double) if double is not None else single or bare or ""
+    if not seen.get("ID"):
+        return Parsed(None, problems + ["no ID= line"])
+    return Parsed({"id": seen["ID"], "release": seen.get("VERSION_ID") or None,
+                   "codename": seen.get("VERSION_CODENAME") or None,
+                   "name": seen.get("PRETTY_NAME") or None}, problems)
+
+
+def parse_word(text):
+    """One line that is one word (uname -r, uname -m, a sysfs attribute)."""
+    words = text.split()
+    if len(words) != 1 or not words[0].isprintable():
+        return Parsed(None, ["expected one word, found %d" % len(words)])
+    return Parsed(words[0], [])
+
+
+def parse_cmdline(text):
+    """/proc/cmdline to one stripped line."""
+    line = text.strip()
+    if not line or len(line.splitlines()) != 1:
+        return Parsed(None, ["expected one line"])
+    return Parsed(line, [])
+
+
+def parse_container(text):
+    """Marks of a container, one a line ("file /.dockerenv", "environ container=lxc"), to True; none is False."""
+    return Parsed(bool(text.strip()), [])
+
+
+def parse_secure_boot(text):
+    """`mokutil --sb-state` (the live probe writes the same sentences from the EFI variable) to True or False."""
+    if re.search(r"^SecureBoot enabled", text, re.MULTILINE):
+        return Parsed(True, [])
+    if re.search(r"^SecureBoot disabled|EFI variables are not supported|doesn't support Secure Boot", text, re.MULTILINE):
+        return Parsed(False, [])
+    return Parsed(None, ["no SecureBoot state in it"])
+
+
+def parse_space(text):
+    """Lines "available-bytes mount-point" (df --output=avail,target -B1) to {mount point: bytes}."""
+    value, problems = {}, []
+    for number, line in enumerate(text.splitlines(), 1):
+        found = re.fullmatch(r"\s*([0-9]{1,20})\s+(/.*)", line)
+        if found:
+            value[found.group(2).rstrip()] = int(found.group(1))
+        elif line.strip() and line.split()[0] != "Avail":
+            problems.append(not_understood(number, line))
+    return Parsed(value or None, problems if value or problems else ["empty"])

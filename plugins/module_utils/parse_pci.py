@@ -1,0 +1,50 @@
+# Copyright: (c) 2026, lockstep.gpu contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""PCI devices to GPUs and NVSwitches."""
+
+from __future__ import annotations
+
+import re
+
+from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed, not_understood
+
+_ADDRESS = r"(?P<address>(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])"
+_ID = r"(?P<id>[0-9a-f]{4}:[0-9a-f]{4})"
+_FORMS = (
+    # lspci -n, lspci -Dn, and the live probe
+    re.compile(_ADDRESS + r" (?P<class>[0-9a-f]{4}): " + _ID + r"(?: \(.*)?"),
+    # lspci -nn: the last bracket is the id, the first the class
+    re.compile(_ADDRESS + r" [^\[]*\[(?P<class>[0-9a-f]{4})\]: .*\[" + _ID + r"\](?: \(.*)?"),
+)
+NVIDIA = "10de"
+GPU_CLASSES = ("0300", "0302")
+# The PCI class of an NVSwitch: bridge, other.
+NVSWITCH_CLASS = "0680"
+
+
+def parse_pci(text):
+    """`lspci -Dn` or `lspci -nn` to [{address, id, class}]; an address without a domain gets 0000."""
+    rows, problems = [], []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line[0] in " \t":
+            continue
+        found = next((match for match in (form.fullmatch(line.strip().lower()) for form in _FORMS) if match), None)
+        if not found:
+            problems.append(not_understood(number, line))
+            continue
+        address = found.group("address")
+        rows.append({"address": address if address.count(":") == 2 else "0000:" + address,
+                     "id": found.group("id"), "class": found.group("class")})
+    return Parsed(rows, problems)
+
+
+def gpus(devices):
+    """The NVIDIA display controllers among parse_pci() rows (their audio and USB functions are none)."""
+    return [row for row in devices if row["id"].startswith(NVIDIA + ":") and row["class"] in GPU_CLASSES]
+
+
+def nvswitches(devices):
+    """The NVSwitches among parse_pci() rows: [{address, id}]."""
+    return [{"address": row["address"], "id": row["id"]} for row in devices
+            if row["id"].startswith(NVIDIA + ":") and row["class"] == NVSWITCH_CLASS]

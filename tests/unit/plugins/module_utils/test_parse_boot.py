@@ -1,0 +1,108 @@
+# Copyright: (c) 2026, lockstep.gpu contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""GRUB: which kernel boots next."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.lockstep.gpu.plugins.module_utils import parse_boot
+
+# As grub-mkconfig of Debian 13 writes it for two kernels, shortened to what matters.
+CFG = """set timeout=5
+if [ "${next_entry}" ] ; then
+   set default="${next_entry}"
+fi
+menuentry 'Debian GNU/Linux' --class debian --class gnu-linux --class os $menuentry_id_option 'gnulinux-simple-abc' {
+\tload_video
+\tif [ x$grub_platform = xxen ]; then insmod xzio; fi
+\tlinux\t/boot/vmlinuz-6.12.117+deb13-amd64 root=UUID=abc ro  quiet
+\tinitrd\t/boot/initrd.img-6.12.117+deb13-amd64
+}
+submenu 'Advanced options for Debian GNU/Linux' $menuentry_id_option 'gnulinux-advanced-abc' {
+\tmenuentry 'Debian GNU/Linux, with Linux 6.12.117+deb13-amd64' --class debian $menuentry_id_option 'gnulinux-6.12.117+deb13-amd64-advanced-abc' {
+\t\tlinux\t/boot/vmlinuz-6.12.117+deb13-amd64 root=UUID=abc ro  quiet
+\t}
+\tmenuentry 'Debian GNU/Linux, with Linux 6.12.107+deb13-amd64' --class debian $menuentry_id_option 'gnulinux-6.12.107+deb13-amd64-advanced-abc' {
+\t\tlinux\t/boot/vmlinuz-6.12.107+deb13-amd64 root=UUID=abc ro  quiet
+\t}
+}
+menuentry 'UEFI Firmware Settings' $menuentry_id_option 'uefi-firmware' {
+\tfwsetup
+}
+"""
+NEW, OLD = "6.12.117+deb13-amd64", "6.12.107+deb13-amd64"
+OLD_PATH = "gnulinux-advanced-abc>gnulinux-%s-advanced-abc" % OLD
+
+
+def test_menu():
+    entries, problems = parse_boot.parse_grub_menu(CFG)
+    assert [(item["number"], item["kernel"]) for item in entries] == [
+        ("0", NEW), ("1", None), ("1>0", NEW), ("1>1", OLD), ("2", None)]
+    assert entries[3]["title"] == "Debian GNU/Linux, with Linux " + OLD and problems == []
+
+
+@pytest.mark.parametrize("setting,environment,expected", [
+    ("0", {}, NEW), ("", {}, NEW), ("1>1", {}, OLD), ("1", {}, NEW), (OLD_PATH, {}, OLD),
+    ("Advanced options for Debian GNU/Linux>Debian GNU/Linux, with Linux " + OLD, {}, OLD),
+    ("saved", {}, NEW), ("saved", {"saved_entry": OLD_PATH}, OLD), ("0", {"saved_entry": OLD_PATH}, NEW),
+    ("0", {"next_entry": "1>1"}, OLD), ("gone", {}, NEW), ("2", {}, None), ("saved", None, None)])
+def test_default_kernel(setting, environment, expected):
+    kernel, reason = parse_boot.default_kernel(parse_boot.parse_grub_menu(CFG).value, setting, environment)
+    assert kernel == expected and (reason is None) == (expected is not None)
+
+
+def test_no_entries():
+    assert parse_boot.default_kernel(None, "0", {})[0] is None
+
+
+@pytest.mark.parametrize("text", ["", "menuentry 'open {\n", "menuentry {\n", "menuentry 'a' --id {\n", "\ufffd"])
+def test_malformed_menu(text):
+    parsed = parse_boot.parse_grub_menu(text)
+    assert parsed.value is None and len(parsed.problems) == 1
+
+
+def test_settings():
+    text = """==> /etc/default/grub <==
+# comment
+GRUB_DEFAULT=0
+GRUB_DISTRIBUTOR=`( . /etc/os-release && echo ${NAME} )`
+GRUB_CMDLINE_LINUX_DEFAULT="quiet iommu=pt"
+GRUB_BROKEN="open
+
+==> /etc/default/grub.d/50.cfg <==
+export GRUB_DEFAULT=saved # set here
+"""
+    value, problems = parse_boot.parse_default_grub(text)
+    assert value == {"GRUB_DEFAULT": "saved", "GRUB_DISTRIBUTOR": None, "GRUB_CMDLINE_LINUX_DEFAULT": "quiet iommu=pt"}
+    assert len(problems) == 1 and "/etc/default/grub" in problems[0]
+
+
+def test_environment():
+    block = "# GRUB Environment Block\n# WARNING: Do not edit\nsaved_entry=1>1\nnext_entry=\n" + "#" * 900
+    assert parse_boot.parse_grubenv(block).value == {"saved_entry": "1>1", "next_entry": ""}
+    assert parse_boot.parse_grubenv("").value is None
+    assert parse_boot.parse_grubenv("\0" * 1024).value is None
+
+
+MOUNTS = ("/dev/mapper/vg-root / ext4 rw 0 0\n/dev/sda2 /boot ext4 rw 0 0\n/dev/sdb1 /mnt/with\\040blank xfs rw 0 0\n"
+          "short\n/dev/md0 /srv ext4 rw 0 0\n")
+
+
+@pytest.mark.parametrize("path,expected,writable", [
+    ("/boot/grub/grubenv", ("/dev/sda2", "ext4"), True), ("/bootstrap", ("/dev/mapper/vg-root", "ext4"), False),
+    ("/mnt/with blank/x", ("/dev/sdb1", "xfs"), True), ("/srv/x", ("/dev/md0", "ext4"), False)])
+def test_mounts(path, expected, writable):
+    assert parse_boot.mount_of(MOUNTS, path) == expected
+    assert parse_boot.environment_writable(expected) is writable
+
+
+@pytest.mark.parametrize("mount,writable", [
+    (None, None), (("/dev/sda1", "btrfs"), False), (("rpool/boot", "zfs"), False), (("overlay", "overlay"), False),
+    (("/dev/vg/root", "ext4"), False), (("/dev/dm-0", "ext4"), False), (("host", "9p"), None), (("/dev/nvme0n1p2", "vfat"), True)])
+def test_writable(mount, writable):
+    assert parse_boot.environment_writable(mount) is writable
+
+
+def test_unknown_mount():
+    assert parse_boot.mount_of("", "/boot") is None

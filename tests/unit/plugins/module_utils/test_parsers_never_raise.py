@@ -1,0 +1,67 @@
+# Copyright: (c) 2026, lockstep.gpu contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whatever a recording holds, a parser answers with a value and reasons."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+from ansible_collections.lockstep.gpu.plugins.module_utils import parse_alternatives, parse_apt, parse_boot, parse_common
+from ansible_collections.lockstep.gpu.plugins.module_utils import parse_dkms, parse_dpkg, parse_kernel, parse_libraries
+from ansible_collections.lockstep.gpu.plugins.module_utils import parse_modules, parse_os, parse_pci
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+MODULES = (parse_alternatives, parse_apt, parse_boot, parse_common, parse_dkms, parse_dpkg, parse_kernel, parse_libraries,
+           parse_modules, parse_os, parse_pci)
+# Those that unpack a Parsed for a caller of their own return plain values.
+PLAIN = ("parse_alternatives", "parse_status", "parse_dpkg_list", "parse_own_pins")
+PARSERS = sorted(((module, name) for module in MODULES for name in vars(module)
+                  if name.startswith("parse_") and getattr(vars(module)[name], "__module__", "") == module.__name__),
+                 key=lambda pair: pair[1])
+RECORDINGS = [path.read_bytes() for path in sorted((pathlib.Path(__file__).parents[3] / "fixtures" / "bundles").glob("*/*.txt"))]
+FRAGMENTS = ["==> /a <==", "==> /x.sources <==", "nvidia/1, k, x86_64: installed", "menuentry 'a' --id b {", "submenu 'c' {", "}",
+             "\tlinux /boot/vmlinuz-6", "# GRUB Environment Block", "a=b", "auto", "/a", "", "5", "Name: x", "Status: auto",
+             "Alternative: /a", " b c", "Package: a", "Pin: version 1", "Pin-Priority: x", "Types: deb", "URIs: u", "Suites: s",
+             "deb [a] u s c", "filename: /x", "NVRM version: NVIDIA UNIX x86_64 Kernel Module 1", "\ufffd\0", "9" * 5000, "{" * 3000,
+             "0, a, b, c, 00000000:17:00.0", "9999999999 /", "[" * 3000, "ID=\"\\", "GRUB_DEFAULT='", "/boot/config-1:CONFIG_DRM="]
+
+
+def check(module, name, text):
+    result = getattr(module, name)(text)
+    if name not in PLAIN:
+        assert isinstance(result, parse_common.Parsed)
+        assert all(isinstance(problem, str) and problem.isprintable() and len(problem) < 400 for problem in result.problems)
+
+
+@pytest.mark.parametrize("module,name", PARSERS, ids=[name for _module, name in PARSERS])
+class TestNeverRaises:
+    @settings(max_examples=60, deadline=None)
+    @given(text=st.one_of(st.text(), st.lists(st.sampled_from(FRAGMENTS), max_size=12).map("\n".join)))
+    def test_arbitrary_text(self, module, name, text):
+        check(module, name, text)
+
+    @settings(max_examples=60, deadline=None)
+    @given(data=st.data())
+    def test_damaged_recordings(self, module, name, data):
+        content = data.draw(st.sampled_from(RECORDINGS))
+        start = data.draw(st.integers(0, max(0, len(content) - 1)))
+        piece = content[start:start + data.draw(st.integers(0, 3000))]
+        junk = data.draw(st.binary(max_size=20))
+        middle = len(piece) // 2
+        for codec in ("utf-8", "utf-16"):
+            check(module, name, (piece[:middle] + junk + piece[middle:]).decode(codec, "replace"))
+
+
+@pytest.mark.parametrize("module,name", PARSERS, ids=[name for _module, name in PARSERS])
+@pytest.mark.parametrize("text", ["x" * 300000, "\n" * 100000, " y\n" * 50000, "(" * 100000, "a: b\n" * 50000],
+                         ids=["long line", "empty lines", "continuations", "brackets", "fields"])
+def test_long_input_takes_linear_time(module, name, text):
+    check(module, name, text)
+
+
+@given(st.lists(st.tuples(st.from_regex(r"/[a-z]{1,5}", fullmatch=True), st.from_regex(r"([a-z]{0,5}\n){0,3}", fullmatch=True)), max_size=4))
+def test_files_round_trip(files):
+    assert parse_common.split_files(parse_common.join_files(files)) == (files, [])
