@@ -1,0 +1,292 @@
+# Copyright: (c) 2026, lockstep.gpu contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One state from many observations: what node_facts returns.
+
+None is "unknown" everywhere but where a docstring says otherwise, and each unknown value has an entry in `unknown`.
+"""
+
+from __future__ import annotations
+
+from ansible_collections.lockstep.gpu.plugins.module_utils import parse_alternatives, parse_apt, parse_boot, parse_dpkg
+from ansible_collections.lockstep.gpu.plugins.module_utils import parse_dkms, parse_kernel, parse_libraries, parse_modules
+from ansible_collections.lockstep.gpu.plugins.module_utils import parse_os, parse_pci, versions
+from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed, parse_arrows, split_files
+from ansible_collections.lockstep.gpu.plugins.module_utils.probe import PROBES
+
+SCHEMA = 1
+LEVELS = ("local", "gpu")
+_GPU_PROBES = ("nvidia_smi_query",)
+LOCAL_PROBES = tuple(name for name in PROBES if name not in _GPU_PROBES)
+_GUARD_MARK = "lockstep.gpu"
+_MISSING = object()
+# A recording of something else altogether would fill the report.
+_MOST_PROBLEMS = 5
+_DISTRIBUTION_TOOLKIT = "/usr/lib/nvidia-cuda-toolkit"
+
+
+class _Reader:
+    """Reads probes, and notes why a value is unknown."""
+
+    def __init__(self, probe):
+        self._probe = probe
+        self.unknown = []
+
+    def note(self, name, reason):
+        self.unknown.append({"probe": name, "reason": reason})
+
+    def parsed(self, name, parser, absent=_MISSING, partial=False):
+        """The parser's value; `absent` when there is nothing to read, None when it is unknown.
+
+        partial: use the output of a command that failed, too; the failure is noted.
+        """
+        seen = self._probe.read(name)
+        if seen.rc == 0 or (partial and seen.rc is not None and seen.out):
+            if seen.rc:
+                self.note(name, seen.why())
+            value, problems = parser(seen.out)
+            for problem in problems[:_MOST_PROBLEMS]:
+                self.note(name, problem)
+            if len(problems) > _MOST_PROBLEMS:
+                self.note(name, "and %d more of the kind" % (len(problems) - _MOST_PROBLEMS))
+            return value
+        if absent is not _MISSING and seen.absent(name):
+            return absent
+        self.note(name, seen.why())
+        return None
+
+
+def _text(text):
+    """The parser of a file that is taken as it is."""
+    return Parsed(text, [])
+
+
+def assemble(probe, gather=("local",)):
+    """The state of a node.
+
+    probe: LiveProbe or BundleProbe; gather: some of LEVELS. Never raises for what a node holds: unreadable values are
+    None and have entries {probe, reason} in `unknown`.
+    """
+    reader = _Reader(probe)
+    wanted = LOCAL_PROBES * ("local" in gather) + _GPU_PROBES * ("gpu" in gather)
+    probe.start(wanted)
+    state = {"schema": SCHEMA, "gathered": [level for level in LEVELS if level in gather]}
+    if "local" in gather:
+        state.update(_local(reader))
+    if "gpu" in gather:
+        state["gpu_query"] = reader.parsed("nvidia_smi_query", parse_libraries.parse_nvidia_smi)
+    for name in getattr(probe, "unread", ()):
+        reader.note(name, "no probe of this name")
+    state["unknown"] = reader.unknown
+    return state
+
+
+def result(probe, gather, ask_gpu=True):
+    """What node_facts returns. ask_gpu: False in check mode, where nvidia-smi must not run; that is then noted."""
+    asked = [level for level in gather if ask_gpu or level != "gpu"]
+    state = assemble(probe, asked)
+    if len(asked) < len(gather):
+        state["unknown"].append({"probe": _GPU_PROBES[0], "reason": "not asked in check mode: it creates device nodes"})
+    return {"changed": False, "ansible_facts": {"lockstep": state}, "unknown": len(state["unknown"])}
+
+
+def _local(reader):
+    system = reader.parsed("os_release", parse_os.parse_os_release) or dict.fromkeys(("id", "release", "codename", "name"))
+    arch = reader.parsed("uname_m", parse_os.parse_word)
+    container = reader.parsed("container_marks", parse_os.parse_container)
+    rows = reader.parsed("dpkg_list", parse_dpkg.parse_rows)
+    native = parse_dpkg.native_arch(rows or [])
+    auto = reader.parsed("apt_extended_states", parse_dpkg.parse_extended_states, absent=frozenset())
+    packages = None if rows is None else parse_dpkg.packages(rows, auto, native)
+    devices = reader.parsed("pci_devices", parse_pci.parse_pci, absent=[])
+    return {
+        "os": dict(system, arch=arch),
+        "container": container,
+        "kernel": _kernel(reader, packages),
+        "compilers": None if rows is None else parse_dpkg.compilers(rows),
+        "boot": _boot(reader, container),
+        "gpus": None if devices is None else parse_pci.gpus(devices),
+        "nvswitches": None if devices is None else parse_pci.nvswitches(devices),
+        "dkms": reader.parsed("dkms_status", parse_dkms.parse_dkms_status, absent=[], partial=True),
+        "modules": {"loaded": _loaded(reader),
+                    "files": reader.parsed("modinfo", parse_modules.parse_modinfo, partial=True)},
+        "packages": packages,
+        "package_manager": _package_manager(reader, rows, native),
+        "alternatives": _alternatives(reader),
+        "libraries": _libraries(reader, arch),
+        "cuda": _cuda(reader, packages),
+        "ofed": _ofed(reader, packages),
+        "secure_boot": _secure_boot(reader, container),
+        "space": reader.parsed("space", parse_os.parse_space),
+    }
+
+
+def _kernel(reader, packages):
+    """Running kernel and the installed ones: those with an image or an image package."""
+    files = reader.parsed("kernel_files", parse_kernel.parse_kernel_files)
+    configs = reader.parsed("kernel_configs", parse_kernel.parse_kernel_configs) or {}
+    kernel = {"running": reader.parsed("uname_r", parse_os.parse_word),
+              "cmdline": reader.parsed("proc_cmdline", parse_os.parse_cmdline), "installed": None}
+    if files is None:
+        return kernel
+    owners = {}
+    for name in sorted(packages or {}):
+        for prefix in ("linux-image-unsigned-", "linux-image-"):
+            if name.startswith(prefix):
+                # A metapackage (linux-image-amd64) has no digit there.
+                if name[len(prefix):len(prefix) + 1].isdigit():
+                    owners[name[len(prefix):]] = name
+                break
+    nothing = {"image": False, "initramfs": False, "headers": False}
+    kernel["installed"] = [
+        dict(files.get(release, nothing), release=release, package=owners.get(release),
+             package_version=packages[owners[release]]["version"] if release in owners else None,
+             compiler=configs.get(release, {}).get("compiler"), drm=configs.get(release, {}).get("drm"))
+        for release in sorted(set(files) | set(owners))
+        if release in owners or files[release]["image"]]
+    return kernel
+
+
+def _boot(reader, container):
+    """Boot loader and default. loader is "none" where there is none (a container), then the rest is None."""
+    boot = dict.fromkeys(("loader", "grub_default", "saved_entry", "next_entry", "default_kernel", "env_writable"))
+    files = reader.parsed("boot_files", lambda text: Parsed(set(text.split()), []))
+    if files is None:
+        return boot
+    if any(path.endswith("/grub.cfg") for path in files):
+        return dict(boot, loader="grub", **_grub(reader, files))
+    if any(path.endswith("/loader.conf") for path in files):
+        return dict(boot, loader="systemd-boot")
+    if container:
+        return dict(boot, loader="none")
+    reader.note("boot_files", "neither GRUB's nor systemd-boot's files are there")
+    return boot
+
+
+def _grub(reader, files):
+    settings = reader.parsed("grub_default", parse_boot.parse_default_grub, absent={})
+    environment = reader.parsed("grubenv", parse_boot.parse_grubenv, absent={})
+    entries = reader.parsed("grub_cfg", parse_boot.parse_grub_menu)
+    mounts = reader.parsed("proc_mounts", _text)
+    # grub-mkconfig's own default is the first entry.
+    default = None if settings is None else settings.get("GRUB_DEFAULT", "0")
+    kernel, reason = (None, "GRUB_DEFAULT could not be read") if default is None else parse_boot.default_kernel(
+        entries, default, environment)
+    if reason and entries:
+        reader.note("grub_cfg", reason)
+    block = next((path for path in sorted(files) if path.endswith("/grubenv")), None)
+    # Without a block there is nothing that GRUB could write to.
+    writable = False if block is None else parse_boot.environment_writable(parse_boot.mount_of(mounts or "", block))
+    if writable is None:
+        reader.note("proc_mounts", "no block device is known for %s" % block)
+    names = environment or {}
+    return {"grub_default": default, "saved_entry": names.get("saved_entry") or None,
+            "next_entry": names.get("next_entry") or None, "default_kernel": kernel, "env_writable": writable}
+
+
+def _loaded(reader):
+    """The loaded driver {version, flavour}; None when none is loaded (then `unknown` has no entry for it)."""
+    loaded = reader.parsed("proc_driver_version", parse_modules.parse_proc_driver_version, absent=None)
+    version = reader.parsed("sys_module_version", parse_modules.parse_module_version, absent=None)
+    if loaded is None and version is not None:
+        reader.note("proc_driver_version", "a module is loaded whose flavour is not known")
+        return {"version": version, "flavour": None}
+    return loaded
+
+
+def _sources(text):
+    """Parser of apt_sources: (sources, content of our own file or None)."""
+    sources, problems = parse_apt.parse_sources(text)
+    return Parsed((sources, dict(split_files(text).value).get(parse_apt.OWN_SOURCES)), problems)
+
+
+def _package_manager(reader, rows, native):
+    """dpkg's and apt's condition. own_sources and dkms_guard are None when there is no such file."""
+    sources, own_sources = reader.parsed("apt_sources", _sources, absent=([], None)) or (None, None)
+    pins = reader.parsed("apt_preferences", parse_apt.parse_preferences, absent=[])
+    guard = reader.parsed("dkms_guard", _text, absent=None)
+    return {
+        "kind": None if rows is None else "apt",
+        "broken": None if rows is None else parse_dpkg.broken(rows, native),
+        "holds": None if rows is None else parse_dpkg.holds(rows, native),
+        "lock_held": reader.parsed("apt_locks", parse_apt.parse_locks),
+        "sources": sources,
+        "own_sources": own_sources,
+        "pins": pins,
+        "own_pins": None if pins is None else parse_apt.own_pins(pins),
+        "dkms_guard": None if guard is None else "ours" if _GUARD_MARK in guard else "foreign",
+    }
+
+
+def _alternatives(reader):
+    """{name: {mode, value, choices}}; {} on a node without them."""
+    texts = reader.parsed("alternatives_admin", split_files, absent=[])
+    links = reader.parsed("alternatives_links", parse_arrows)
+    if texts is None:
+        return None
+    table = {}
+    for path, text in texts:
+        name = path.rsplit("/", 1)[-1]
+        entry, problems = parse_alternatives.parse_admin_file(text)
+        for problem in problems:
+            reader.note("alternatives_admin", "%s: %s" % (name, problem))
+        if entry is not None:
+            table[name] = dict(entry, value=(links or {}).get("/etc/alternatives/" + name))
+    return table
+
+
+def _libraries(reader, arch):
+    return reader.parsed("loader_libraries",
+                         lambda text: parse_libraries.parse_loader_libraries(text, arch or "unknown architecture"))
+
+
+def _cuda(reader, packages):
+    """Toolkits (those with a compiler): {path, version: the compiler's, release: CUDA's}; active: what nvcc starts."""
+    paths = reader.parsed("cuda_paths", parse_arrows)
+    vendor = reader.parsed("cuda_versions", parse_libraries.parse_cuda_versions, absent={})
+    if paths is None:
+        return {"toolkits": None, "active": None}
+    folders = [path[:-len("/bin/nvcc")] for path in paths if path.endswith("/bin/nvcc") and path != "/usr/bin/nvcc"]
+    toolkits = [dict(_toolkit(folder, vendor or {}, packages or {}), path=folder) for folder in folders]
+    for toolkit in toolkits:
+        if toolkit["version"] is None and toolkit["release"] is None:
+            reader.note("cuda_versions", "nothing tells the version of %s" % toolkit["path"])
+    active = paths.get("/usr/local/cuda")
+    if active is None and "/usr/bin/nvcc" in paths and _DISTRIBUTION_TOOLKIT in folders:
+        active = _DISTRIBUTION_TOOLKIT
+    return {"toolkits": toolkits, "active": active if active in folders else None}
+
+
+def _toolkit(folder, vendor, packages):
+    """{version, release} of a toolkit. Debian's version says both: 12.4.131~12.4.1-2."""
+    package = packages.get("nvidia-cuda-toolkit")
+    if folder == _DISTRIBUTION_TOOLKIT and package:
+        try:
+            version, _tilde, release = versions.upstream(package["version"] or "").partition("~")
+        except ValueError:
+            return {"version": None, "release": None}
+        return {"version": version, "release": release.split("~")[0] or None}
+    row = vendor.get(folder, {})
+    return {"version": row.get("version"), "release": row.get("release")}
+
+
+def _ofed(reader, packages):
+    """Which RDMA stack: what ofed_info says, else what dpkg has; kind "none" when there is none."""
+    vendor = reader.parsed("ofed_info", parse_libraries.parse_ofed_info, absent={})
+    if vendor:
+        return vendor
+    if vendor is None or packages is None:
+        return {"kind": None, "version": None}
+    package = packages.get("rdma-core")
+    if package is None or package["status"] != "installed":
+        return {"kind": "none", "version": None}
+    try:
+        return {"kind": "inbox", "version": versions.upstream(package["version"] or "")}
+    except ValueError:
+        reader.note("dpkg_list", "rdma-core has no version")
+        return {"kind": "inbox", "version": None}
+
+
+def _secure_boot(reader, container):
+    """None without an entry in `unknown` in a container, which has no firmware of its own."""
+    return None if container else reader.parsed("secure_boot", parse_os.parse_secure_boot)

@@ -1,0 +1,290 @@
+# Copyright: (c) 2026, lockstep.gpu contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Observations of a node: taken live, or replayed from a bundle.
+
+A probe has a name and yields text. PROBES says how the live back end captures it; a bundle has the same text in a file.
+So one parser serves a live node, a support bundle and a test. docs/probes.md lists them.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import shutil
+import signal
+import time
+from collections import namedtuple
+
+from ansible_collections.lockstep.gpu.plugins.module_utils import capture
+from ansible_collections.lockstep.gpu.plugins.module_utils.parse_dpkg import DPKG_FORMAT
+from ansible_collections.lockstep.gpu.plugins.module_utils.run import ENVIRONMENT, TOOL_DIRS
+
+DEFAULT_TIMEOUT = 15.0
+_NO_SUCH_FILE = "No such file or directory"
+NOT_FOUND_RC = 127
+
+
+class Observation(namedtuple("Observation", ["rc", "out", "err", "reason"])):
+    """What a probe saw. rc: exit status, 1 with cat's message for a missing file, 127 for a missing command, None when
+    there is no result at all; reason then says why (time-out, too long, not in the bundle)."""
+
+    __slots__ = ()
+
+    def __new__(cls, rc, out="", err="", reason=None):
+        return super().__new__(cls, rc, out, err, reason)
+
+    def absent(self, name):
+        """Whether what the probe `name` reads is known not to be there; that is knowledge, not a failure.
+
+        A command may complain about any missing file, so only its own absence counts.
+        """
+        missing_file = self.rc == 1 and self.err.strip().endswith(_NO_SUCH_FILE)
+        return self.rc == NOT_FOUND_RC or missing_file and not isinstance(PROBES.get(name), Command)
+
+    def why(self):
+        """One sentence for an observation that is no success."""
+        if self.rc is None:
+            return self.reason or "no result"
+        said = " ".join(self.err.split())
+        return "exit status %d: %s" % (self.rc, said[:200] or "it printed nothing")
+
+
+class Command(namedtuple("Command", ["argv"])):
+    """A probe that is a command, without a shell."""
+
+    def describe(self):
+        return " ".join(self.argv)
+
+    def __call__(self, root, tools):
+        _execute(self.argv, tools)
+
+
+class File(namedtuple("File", ["path"])):
+    """A probe that is a file."""
+
+    def describe(self):
+        return self.path
+
+    def __call__(self, root, tools):
+        return capture.read(root, self.path)
+
+
+class Function(namedtuple("Function", ["function", "shown"])):
+    """A probe that a function of capture.py renders; shown: what it reads, for people."""
+
+    def describe(self):
+        return self.shown
+
+    def __call__(self, root, tools):
+        return self.function(root)
+
+
+class Special(Function):
+    """A Function that also runs tools: called with (root, tools)."""
+
+    def __call__(self, root, tools):
+        return self.function(root, tools)
+
+
+def _execute(argv, tools):
+    """Become the command. Ends with 127 when it is not there, as a shell does."""
+    tool = shutil.which(argv[0], path=tools)
+    if tool is None:
+        os.write(2, ("%s: command not found\n" % argv[0]).encode())
+        os._exit(NOT_FOUND_RC)
+    # Python ignores SIGPIPE, and a command would inherit that.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    os.execve(tool, argv, dict(os.environ, **ENVIRONMENT))
+
+
+def _modinfo(root, tools):
+    """modinfo of all driver modules in one call."""
+    paths = capture.module_files(root)
+    return _execute(["modinfo"] + [capture.inside(root, path) for path in paths], tools) if paths else ""
+
+
+def _dkms_status(root, tools):
+    """DKMS's tree read directly, or the command where DKMS is configured to keep it elsewhere."""
+    return _execute(["dkms", "status"], tools) if capture.dkms_is_relocated(root) else capture.dkms_tree(root)
+
+
+def _loader_libraries(root, tools):
+    tool = shutil.which("ldconfig", path=tools)
+    if tool is None:
+        return _execute(["ldconfig"], tools)
+    with os.popen("'%s' -p" % tool) as listing:
+        return capture.with_targets(listing.read(), root)
+
+
+PROBES = {
+    "os_release": File("/etc/os-release"),
+    "uname_r": Function(capture.uname_release, "uname -r"),
+    "uname_m": Function(capture.uname_machine, "uname -m"),
+    "proc_cmdline": File("/proc/cmdline"),
+    "container_marks": Function(capture.container_marks,
+                                "/run/systemd/container, /.dockerenv, /run/.containerenv, /proc/1/environ, /proc/1/cgroup"),
+    "kernel_files": Function(capture.kernel_files, "a list of /boot/vmlinuz-*, initrd.img-*, /lib/modules/*/build/Makefile"),
+    "kernel_configs": Function(capture.kernel_configs, "grep -H '^CONFIG_CC_VERSION_TEXT=\\|^CONFIG_DRM=' /boot/config-*"),
+    "boot_files": Function(capture.boot_loader_files, "a list of GRUB's and systemd-boot's files"),
+    "grub_default": Function(capture.default_grub, "tail -v -n +1 /etc/default/grub /etc/default/grub.d/*.cfg"),
+    "grubenv": Function(capture.first_of("/boot/grub/grubenv", "/boot/grub2/grubenv"), "/boot/grub/grubenv"),
+    "grub_cfg": Function(capture.first_of("/boot/grub/grub.cfg", "/boot/grub2/grub.cfg"), "/boot/grub/grub.cfg"),
+    "proc_mounts": File("/proc/self/mounts"),
+    "pci_devices": Function(capture.pci_devices, "lspci -Dn -d 10de: (from /sys/bus/pci/devices)"),
+    "dkms_status": Special(_dkms_status, "dkms status (from /var/lib/dkms)"),
+    "modinfo": Special(_modinfo, "modinfo of every nvidia*.ko* below /lib/modules"),
+    "proc_driver_version": File("/proc/driver/nvidia/version"),
+    "sys_module_version": File("/sys/module/nvidia/version"),
+    "dpkg_list": Command(("dpkg-query", "-W", "-f", DPKG_FORMAT, "*")),
+    "apt_extended_states": File("/var/lib/apt/extended_states"),
+    "apt_sources": Function(capture.apt_sources, "tail -v -n +1 /etc/apt/sources.list /etc/apt/sources.list.d/*"),
+    "apt_preferences": Function(capture.apt_preferences, "tail -v -n +1 /etc/apt/preferences /etc/apt/preferences.d/*"),
+    "apt_locks": Function(capture.apt_locks, "F_GETLK on dpkg's and apt's lock files"),
+    "dkms_guard": File("/etc/dkms/no-autoinstall"),
+    "alternatives_admin": Function(capture.alternatives_admin, "tail -v -n +1 /var/lib/dpkg/alternatives/{nvidia,glx,cuda,nvcc}"),
+    "alternatives_links": Function(capture.alternatives_links, "readlink /etc/alternatives/{nvidia,glx,cuda,nvcc}"),
+    "loader_libraries": Special(_loader_libraries, "ldconfig -p, with the real files"),
+    "cuda_paths": Function(capture.cuda_paths, "a list of nvcc programs and of /usr/local/cuda"),
+    "cuda_versions": Function(capture.cuda_versions, "tail -v -n +1 /usr/local/cuda-*/version.{json,txt}"),
+    "ofed_info": Command(("ofed_info", "-s")),
+    "secure_boot": Function(capture.secure_boot, "mokutil --sb-state (from the EFI variable)"),
+    "space": Function(capture.space, "df -B1 --output=avail,target"),
+    "nvidia_smi_query": Command(("nvidia-smi", "--query-gpu=index,name,uuid,driver_version,pci.bus_id",
+                                 "--format=csv,noheader")),
+}
+
+
+class _Child:
+    """One probe in a process group of its own; both of its pipes are collected here."""
+
+    def __init__(self, work, timeout):
+        self.deadline = time.monotonic() + timeout
+        self.timeout = timeout
+        self.buffers = {}
+        out, out_end = os.pipe()
+        err, err_end = os.pipe()
+        self.out, self.err = out, err
+        self.pid = os.fork()
+        if self.pid == 0:
+            _child_main(work, out_end, err_end)
+        os.close(out_end)
+        os.close(err_end)
+        self.open = {out, err}
+        self.buffers = {out: bytearray(), err: bytearray()}
+
+    def drain(self, descriptor):
+        """Take what is there. False at the end of the pipe."""
+        chunk = os.read(descriptor, 1 << 16)
+        self.buffers[descriptor] += chunk
+        return bool(chunk)
+
+    def size(self):
+        return max(len(buffer) for buffer in self.buffers.values())
+
+    def reap(self):
+        """Exit status once the pipes are closed: negative for a signal; None when it does not end in time."""
+        while True:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                return -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+            if time.monotonic() >= self.deadline:
+                return None
+            time.sleep(0.002)
+
+    def kill(self):
+        """End the whole group. A process that sleeps in the kernel cannot be reaped and is left behind."""
+        try:
+            os.killpg(self.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            os.kill(self.pid, signal.SIGKILL)
+        self.deadline = time.monotonic() + 0.2
+        self.reap()
+
+    def text(self, descriptor):
+        return bytes(self.buffers[descriptor]).decode("utf-8", "replace")
+
+
+def _child_main(work, out, err):
+    """The child's side: never returns."""
+    rc = 1
+    try:
+        os.setsid()
+        null = os.open(os.devnull, os.O_RDONLY)
+        for source, target in ((null, 0), (out, 1), (err, 2)):
+            os.dup2(source, target)
+        _write_all(1, (work() or "").encode("utf-8", "surrogateescape"))
+        rc = 0
+    except FileNotFoundError as error:
+        _write_all(2, ("%s: %s\n" % (error.filename, _NO_SUCH_FILE)).encode("utf-8", "surrogateescape"))
+    except BaseException as error:  # pylint: disable=broad-except
+        # Whatever it is, the child must not run on in the parent's code.
+        _write_all(2, ("%s: %s\n" % (type(error).__name__, error)).encode("utf-8", "replace"))
+    finally:
+        os._exit(rc)
+
+
+def _write_all(descriptor, content):
+    while content:
+        content = content[os.write(descriptor, content):]
+
+
+class LiveProbe:
+    """The node itself. Every probe runs in a child of its own, and all that were started run side by side."""
+
+    def __init__(self, root="/", timeout=DEFAULT_TIMEOUT, max_bytes=capture.MAX_BYTES, tools=None, probes=None):
+        """root: a folder instead of "/" (tests); timeout: seconds for each probe; tools: search path for commands."""
+        self._root, self._timeout, self._max_bytes = root, timeout, max_bytes
+        self._tools = tools or os.pathsep.join([os.environ.get("PATH", ""), *TOOL_DIRS])
+        self._probes = PROBES if probes is None else probes
+        self._running, self._seen = {}, {}
+        self._selector = selectors.DefaultSelector()
+
+    def start(self, names):
+        """Begin probes that read() will ask for, so that they run at the same time."""
+        for name in names:
+            if name not in self._running and name not in self._seen:
+                how = self._probes[name]
+                child = _Child(lambda how=how: how(self._root, self._tools), self._timeout)
+                self._running[name] = child
+                for descriptor in child.open:
+                    self._selector.register(descriptor, selectors.EVENT_READ, child)
+
+    def read(self, name):
+        """The Observation of a probe; each is taken once. Raises KeyError for a name that is no probe."""
+        if name not in self._seen:
+            self.start([name])
+            self._seen[name] = self._finish(self._running.pop(name))
+        return self._seen[name]
+
+    def _finish(self, child):
+        while child.open and child.size() <= self._max_bytes:
+            left = child.deadline - time.monotonic()
+            if left <= 0:
+                break
+            self._pump(left)
+        reason = None
+        if child.size() > self._max_bytes:
+            reason = "more than %d bytes" % self._max_bytes
+        rc = child.reap() if reason is None and not child.open else None
+        if rc is None:
+            reason = reason or "no answer within %g s" % child.timeout
+            child.kill()
+        for descriptor in list(child.open):
+            self._close(child, descriptor)
+        if reason:
+            return Observation(None, reason=reason)
+        return Observation(rc, child.text(child.out), child.text(child.err))
+
+    def _pump(self, seconds):
+        """Wait for output of any child and take it, so that none of them blocks on a full pipe."""
+        for key, _events in self._selector.select(seconds):
+            child = key.data
+            # A child over the limit loses its reader; _finish() kills it.
+            if child.size() > self._max_bytes or not child.drain(key.fd):
+                self._close(child, key.fd)
+
+    def _close(self, child, descriptor):
+        self._selector.unregister(descriptor)
+        os.close(descriptor)
+        child.open.discard(descriptor)

@@ -1,0 +1,105 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, lockstep.gpu contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: node_facts
+short_description: Everything that decides about a GPU node, in one call
+description:
+  - Reads kernel, boot loader, GPUs, DKMS, driver modules, packages, package manager, alternatives, libraries, CUDA, OFED and
+    free space of a node, and returns them as C(ansible_facts.lockstep).
+  - It only reads files and asks dpkg. Nothing is loaded, locked or written, and no package cache is opened.
+  - What cannot be read is V(none) and has an entry in C(unknown). It is never guessed, and never taken for absent.
+  - With O(bundle), recorded outputs are read on the controller instead of the node, by the same parsers.
+version_added: 0.1.0
+author: lockstep.gpu contributors (@lockstep-gpu)
+extends_documentation_fragment:
+  - lockstep.gpu.attributes
+  - lockstep.gpu.attributes.info_module
+options:
+  gather:
+    description:
+      - Levels to read.
+      - V(local) reads files and the package database, in well under a second.
+      - V(gpu) asks C(nvidia-smi). It is left out in check mode, because C(nvidia-smi) creates device nodes as root.
+    type: list
+    elements: str
+    choices: [local, gpu]
+    default: [local]
+  bundle:
+    description:
+      - Folder on the controller with recorded outputs and a C(bundle.yml); a relative one lies beside the playbook.
+      - The node is then not touched.
+    type: path
+  probe_timeout:
+    description: Seconds that each single probe may take; one that needs longer is killed, and its value is unknown.
+    type: float
+    default: 15.0
+"""
+
+EXAMPLES = r"""
+- name: Read the node
+  lockstep.gpu.node_facts:
+
+- name: Ask the GPUs, too
+  lockstep.gpu.node_facts:
+    gather: [local, gpu]
+
+- name: Judge a support bundle
+  lockstep.gpu.node_facts:
+    bundle: bundles/node17
+  delegate_to: localhost
+"""
+
+RETURN = r"""
+ansible_facts:
+  description: The state of the node.
+  returned: always
+  type: dict
+  contains:
+    lockstep:
+      description:
+        - The state, with the keys C(schema), C(gathered), C(os), C(container), C(kernel), C(compilers), C(boot), C(gpus),
+          C(nvswitches), C(dkms), C(modules), C(packages), C(package_manager), C(alternatives), C(libraries), C(cuda), C(ofed),
+          C(secure_boot), C(space) and C(unknown).
+      type: dict
+      sample:
+        container: false
+        dkms:
+          - {module: nvidia-current, version: 550.163.01, kernel: 6.12.117+deb13-amd64, arch: x86_64, state: installed, flags: []}
+        gathered: [local]
+        os: {id: debian, release: "13", codename: trixie, arch: x86_64, name: Debian GNU/Linux 13 (trixie)}
+        schema: 1
+        unknown: []
+unknown:
+  description: How many values could not be read; the reasons are in C(ansible_facts.lockstep.unknown).
+  returned: always
+  type: int
+  sample: 0
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.lockstep.gpu.plugins.module_utils.facts import result
+from ansible_collections.lockstep.gpu.plugins.module_utils.probe import DEFAULT_TIMEOUT, LiveProbe
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "gather": {"type": "list", "elements": "str", "choices": ["local", "gpu"], "default": ["local"]},
+            "bundle": {"type": "path"},
+            "probe_timeout": {"type": "float", "default": DEFAULT_TIMEOUT},
+        },
+        supports_check_mode=True,
+    )
+    if module.params["bundle"]:
+        module.fail_json(msg="a bundle is replayed on the controller by the action plugin of the same name: call"
+                             " lockstep.gpu.node_facts from a play")
+    probe = LiveProbe(timeout=module.params["probe_timeout"])
+    module.exit_json(**result(probe, module.params["gather"], ask_gpu=not module.check_mode))
+
+
+if __name__ == "__main__":
+    main()
