@@ -154,10 +154,12 @@ def main() -> int:
     given = parser.parse_args()
     WORK.mkdir(parents=True, exist_ok=True)
     os.environ["DOCKER_HOST"] = run("tools/engine.sh", "start").strip()
-    kept = noop(given.stack, given.rounds or 5) if given.what == "noop" else first(given.stack, given.rounds or 2)
-    if not given.keep:
-        for node in NODES:
-            run("tools/node.sh", "down", node)
+    try:
+        kept = noop(given.stack, given.rounds or 5) if given.what == "noop" else first(given.stack, given.rounds or 2)
+    finally:
+        if not given.keep:
+            for node in NODES:
+                run("tools/node.sh", "down", node)
     return 0 if kept else 1
 
 
