@@ -4,8 +4,8 @@
 """How the live back end turns a node into text: one function a probe, each run in a child of its own.
 
 A function gets the root folder ("/" on a node, a folder in tests) and returns text in the format that the probe's
-parser reads: where a tool exists whose output could be recorded by hand, it is that tool's. It may raise OSError; a
-missing file then means "absent". It only reads.
+parser reads: where a tool exists whose output could be recorded by hand, it is that tool's. It may raise OSError, and
+Absent where a missing file is an answer. It only reads.
 """
 
 from __future__ import annotations
@@ -30,6 +30,10 @@ ALTERNATIVES = ("nvidia", "glx", "cuda", "nvcc")
 LOCKS = ("/var/lib/dpkg/lock-frontend", "/var/lib/dpkg/lock", "/var/lib/apt/lists/lock", "/var/cache/apt/archives/lock")
 SPACE = ("/", "/boot", "/boot/efi", "/usr", "/var", "/var/cache", "/tmp")
 _SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+
+
+class Absent(FileNotFoundError):
+    """What the probe reads is not there. Another FileNotFoundError is a failure: a file that vanished meanwhile."""
 
 
 def inside(root, path):
@@ -60,11 +64,19 @@ def read(root, path, limit=MAX_BYTES):
     return content.decode("utf-8", "replace")
 
 
+def optional(root, path):
+    """read(), for a file whose absence means something. Raises Absent."""
+    try:
+        return read(root, path)
+    except FileNotFoundError as error:
+        raise Absent(error.errno, error.strerror, path) from error
+
+
 def files(root, *patterns):
-    """The text form of all files that match; raises FileNotFoundError when none does."""
+    """The text form of all files that match; raises Absent when none does."""
     paths = [path for path in find(root, *patterns) if os.path.isfile(inside(root, path))]
     if not paths:
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), patterns[0])
+        raise Absent(errno.ENOENT, os.strerror(errno.ENOENT), patterns[0])
     return join_files([(path, read(root, path)) for path in paths])
 
 
@@ -203,7 +215,7 @@ def first_of(*paths):
     """A capture function that reads the first of several files that is there."""
     def capture(root):
         there = [path for path in paths if os.path.exists(inside(root, path))]
-        return read(root, (there or paths)[0])
+        return optional(root, (there or paths)[0])
     return capture
 
 

@@ -98,7 +98,7 @@ def _local(reader):
     native = parse_dpkg.native_arch(rows or [])
     auto = reader.parsed("apt_extended_states", parse_dpkg.parse_extended_states, absent=frozenset())
     packages = None if rows is None else parse_dpkg.packages(rows, auto, native)
-    devices = reader.parsed("pci_devices", parse_pci.parse_pci, absent=[])
+    devices = reader.parsed("pci_devices", parse_pci.parse_pci)
     return {
         "os": dict(system, arch=arch),
         "container": container,

@@ -67,7 +67,7 @@ class File(namedtuple("File", ["path"])):
         return self.path
 
     def __call__(self, root, tools):
-        return capture.read(root, self.path)
+        return capture.optional(root, self.path)
 
 
 class Function(namedtuple("Function", ["function", "shown"])):
@@ -215,7 +215,7 @@ def _child_main(work, out, err):
             os.dup2(source, target)
         _write_all(1, (work() or "").encode("utf-8", "surrogateescape"))
         rc = 0
-    except FileNotFoundError as error:
+    except capture.Absent as error:
         _write_all(2, ("%s: %s\n" % (error.filename, _NO_SUCH_FILE)).encode("utf-8", "surrogateescape"))
     except BaseException as error:  # pylint: disable=broad-except
         # Whatever it is, the child must not run on in the parent's code.
