@@ -87,7 +87,8 @@ def run_limited(argv, seconds, env=None, cwd=None):
     command could not be started.
     """
     try:
-        child = subprocess.Popen(
+        # run_command has no time limit.
+        child = subprocess.Popen(  # pylint: disable=ansible-bad-function
             argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=cwd,
             env=dict(os.environ, **dict(ENVIRONMENT, **(env or {}))), start_new_session=True)
     except OSError as error:
