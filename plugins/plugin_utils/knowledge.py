@@ -1,0 +1,174 @@
+# Copyright: (c) 2026, lockstep.gpu contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The facts of compat/, read once and looked up by small functions.
+
+Every function takes the loaded facts as its first argument, so that tests and users can bring their own. The loaded
+facts are shared between callers and must not be changed.
+"""
+from __future__ import annotations
+
+import functools
+import pathlib
+import re
+import typing as t
+
+import yaml
+
+COMPAT_DIR = pathlib.Path(__file__).parent / "compat"
+STACKS_DIR = pathlib.Path(__file__).parent / "stacks"
+
+Facts = t.Dict[str, t.Any]
+Row = t.Dict[str, t.Any]
+
+# From this branch on NVIDIA's installers choose the open module where a GPU can have either.
+FIRST_OPEN_BY_DEFAULT = 560
+
+
+@functools.lru_cache(maxsize=4)
+def load(directory: t.Optional[str] = None) -> Facts:
+    """Return every compat file as {file stem: content}, with the short names of sources replaced by their addresses.
+
+    Raises OSError or yaml.YAMLError where a file of the collection itself is unreadable: that is a broken installation.
+    """
+    folder = pathlib.Path(directory) if directory else COMPAT_DIR
+    facts = {}
+    for path in sorted(folder.glob("*.yml")):
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        facts[path.stem] = _with_addresses(content, content.get("sources") or {})
+    return facts
+
+
+def _with_addresses(node: t.Any, addresses: t.Mapping[str, str]) -> t.Any:
+    if isinstance(node, dict):
+        result = {}
+        for key, value in node.items():
+            # "sources" also names the regular expressions of a product: only single names are addresses.
+            if isinstance(key, str) and (key == "source" or key.endswith("_source")) and isinstance(value, str):
+                result[key] = addresses.get(value, value)
+            else:
+                result[key] = _with_addresses(value, addresses)
+        if result.get("source") == "measured" and result.get("as_of"):
+            result["source"] = "measured " + result["as_of"]
+        return result
+    if isinstance(node, list):
+        return [_with_addresses(item, addresses) for item in node]
+    return node
+
+
+def numbers(version: str) -> t.Tuple[int, ...]:
+    """The numeric parts of an NVIDIA version: "550.163.01" -> (550, 163, 1). Text without digits gives ()."""
+    return tuple(int(part) for part in re.findall(r"\d+", str(version)))
+
+
+def at_least(version: str, floor: str) -> t.Optional[bool]:
+    """Whether version >= floor, judged at the precision that version has; None where that precision cannot tell.
+
+    "450" against "450.80.02" is None: some drivers of the branch are new enough, some are not.
+    """
+    have, need = numbers(version), numbers(floor)
+    if have[:len(need)] == need[:len(have)]:
+        return True if len(have) >= len(need) else None
+    return have >= need
+
+
+def branch_of(version: str) -> str:
+    """The branch of a driver version: "550.163.01" -> "550"."""
+    return str(version).split(".", 1)[0]
+
+
+def branch(facts: Facts, version: str) -> t.Optional[Row]:
+    """The row of the driver branch that a version (or a branch) belongs to."""
+    return _first(facts["drivers"]["branches"], branch=branch_of(version))
+
+
+def distribution(facts: Facts, system: t.Mapping[str, t.Any]) -> t.Optional[Row]:
+    """The row of a distribution release, or None when it is not served."""
+    return _first(facts["distributions"]["distributions"], id=system.get("id"), release=str(system.get("release")))
+
+
+def kernel(facts: Facts, release: str) -> t.Optional[Row]:
+    """The row of a kernel by its release (uname -r)."""
+    return _first(facts["kernels"]["kernels"], release=release)
+
+
+def cuda_floor(facts: Facts, version: str) -> t.Optional[Row]:
+    """The oldest driver that runs toolkits of this version's major release."""
+    return _first(facts["cuda"]["floors"], major=str(version).split(".", 1)[0])
+
+
+def toolkits(facts: Facts, version: str = "") -> t.List[str]:
+    """Every known CUDA release that is, or belongs to, a version: "12.4" -> ["12.4.1", "12.4.0"]."""
+    wanted = str(version).split(".") if version else []
+    return [row["version"] for row in facts["cuda"]["toolkits"] if row["version"].split(".")[:len(wanted)] == wanted]
+
+
+def gpu(facts: Facts, name: str) -> t.Optional[Row]:
+    """The row of a GPU by PCI id ("10de:2330") or product ("H100", "Tesla V100"), joined with its architecture's.
+
+    A product that fits boards of several architectures gives None: nothing is guessed.
+    """
+    wanted = str(name).strip().lower()
+    rows = [row for row in facts["gpus"]["gpus"] if row["id"] == wanted]
+    if not rows:
+        words = set(re.findall(r"[a-z0-9]+", wanted))
+        rows = [row for row in facts["gpus"]["gpus"]
+                if words and words <= set(re.findall(r"[a-z0-9]+", row["name"].lower()))]
+    if len({row["architecture"] for row in rows}) != 1:
+        return None
+    row = rows[0]
+    return dict(facts["gpus"]["architectures"][row["architecture"]], **row)
+
+
+def flavour(facts: Facts, driver: t.Mapping[str, t.Any], gpus: t.Iterable[str]) -> t.Optional[str]:
+    """The flavour of the kernel module: what the stack says or, for auto, what the GPUs need.
+
+    A GPU that cannot have the open module decides for all (one module drives every GPU of a node). Returns None where
+    the stack says nothing.
+    """
+    wanted = driver.get("flavour")
+    if wanted != "auto":
+        return wanted
+    needs = {row["flavour"] for row in (gpu(facts, name) for name in gpus) if row}
+    if "proprietary" in needs:
+        return "proprietary"
+    if "open" in needs or int(branch_of(driver["version"])) >= FIRST_OPEN_BY_DEFAULT:
+        return "open"
+    return "proprietary"
+
+
+def package_set(facts: Facts, product: str, stack: t.Mapping[str, t.Any], module_flavour: t.Optional[str] = None) -> t.Optional[Row]:
+    """The first set of a product whose `when` fits the stack; None where the product or a fitting set does not exist."""
+    component = stack.get(product) or {}
+    system = stack.get("os") or {}
+    have = {
+        "os": system.get("id"),
+        "release": system.get("release"),
+        "source": component.get("source"),
+        "branch": branch_of(component.get("version") or ""),
+        "flavour": module_flavour or component.get("flavour"),
+        "profile": component.get("profile"),
+        "provider": component.get("provider"),
+    }
+    for row in (facts["packages"]["products"].get(product) or {}).get("sets", []):
+        if all(have.get(key) in (value if isinstance(value, list) else [value]) for key, value in row["when"].items()):
+            return row
+    return None
+
+
+def builds(facts: Facts, system: t.Mapping[str, t.Any], kernel_release: str, driver_version: str,
+           module_flavour: str) -> t.List[Row]:
+    """The measured builds of a driver for a kernel of a distribution."""
+    return [
+        row for row in facts["proven"]["builds"]
+        if row["os"]["id"] == system.get("id") and row["os"]["release"] == system.get("release")
+        and row["kernel"]["release"] == kernel_release
+        and row["driver"]["version"] == driver_version and row["driver"]["flavour"] == module_flavour
+    ]
+
+
+def _first(rows: t.Iterable[Row], **wanted: t.Any) -> t.Optional[Row]:
+    for row in rows:
+        if all(row.get(key) == value for key, value in wanted.items()):
+            return row
+    return None
