@@ -1,0 +1,101 @@
+# Copyright: (c) 2026, lockstep.gpu contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From a stack and what is known of a node to findings and a verdict.
+
+Everything here is pure: the same input gives the same findings, and nothing is read but compat/.
+"""
+from __future__ import annotations
+
+import functools
+import pathlib
+import typing as t
+
+import yaml
+
+from . import knowledge
+from .rules import cuda, dkms, driver, kernel, libraries, packages, platform
+from .rules.context import Context, Hit, Row
+
+RULES = (*platform.RULES, *driver.RULES, *cuda.RULES, *kernel.RULES, *dkms.RULES, *libraries.RULES, *packages.RULES)
+
+# Worst first.
+VERDICTS = ("blocked", "broken", "unknown", "drift", "degraded", "in_sync", "not_applicable")
+SEVERITIES = ("error", "warn", "info")
+
+
+class AcceptError(ValueError):
+    """An entry of lockstep_accept that is not code@subject."""
+
+
+@functools.lru_cache(maxsize=1)
+def codes() -> t.Dict[str, Row]:
+    """The table of codes: {code: {subject, meaning, contexts, remedy, example, raised_by?}}."""
+    path = pathlib.Path(__file__).parent / "rules" / "codes.yml"
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def findings(stack: Row, state: t.Optional[Row] = None, target: t.Optional[Row] = None, plan: t.Optional[Row] = None,
+             accept: t.Sequence[str] = (), facts: t.Optional[knowledge.Facts] = None) -> t.List[Row]:
+    """Return what is wrong, worst first.
+
+    stack: the long form (a claim may lack anything). state: what node_facts returned. target: {os, gpus, kernel}, used
+    where the state says nothing. plan: {"components": {name: {"drift": [...], "unheld": [...]}}}.
+    accept: "code@subject" or "code@*"; such findings stay, marked accepted, and no longer count.
+    A finding is {code, subject, severity, verdict, message, source, remedy} and perhaps accepted: true.
+    Raises AcceptError for an entry of accept that cannot be read.
+    """
+    ctx = Context(stack, state, target, plan, facts)
+    accepted = [_accept_entry(entry) for entry in accept]
+    found = [_finding(rule.__name__, hit, accepted) for rule in RULES for hit in rule(ctx)]
+    return sorted(found, key=_rank)
+
+
+def finding(code: str, subject: str, message: str, source: t.Optional[str] = None, context: str = "default",
+            remedy: t.Optional[str] = None) -> Row:
+    """One finding, weighed by the table; for callers that find something themselves. Raises KeyError for unknown codes."""
+    row = codes()[code]
+    severity, verdict_class = row["contexts"][context]
+    return {"code": code, "subject": subject, "severity": severity, "verdict": verdict_class, "message": message,
+            "source": source, "remedy": remedy or row["remedy"]}
+
+
+def verdict(found: t.Iterable[Row], applicable: bool = True) -> str:
+    """The worst verdict class of the findings that count; in_sync without any, not_applicable where nothing applied."""
+    classes = [row.get("verdict", "in_sync") for row in found if not row.get("accepted")]
+    if not applicable:
+        classes.append("not_applicable")
+    else:
+        classes.append("in_sync")
+    return min(classes, key=VERDICTS.index)
+
+
+def not_proven(stack: Row, state: Row) -> t.List[Row]:
+    """What this node cannot show, as {subject, reason}; it makes no run fail."""
+    rows = []
+    if state.get("container"):
+        for subject in ("running kernel", "boot default", "loaded module"):
+            rows.append({"subject": subject, "reason": "a container has none of its own"})
+    if stack.get("driver") and not state.get("gpus"):
+        rows.append({"subject": "GPU context", "reason": "no NVIDIA GPU on this node"})
+    if stack.get("ofed") and state.get("container"):
+        rows.append({"subject": "RDMA devices", "reason": "a container sees only those that are passed in"})
+    return rows
+
+
+def _finding(code: str, hit: Hit, accepted: t.Sequence[t.Tuple[str, str]]) -> Row:
+    row = finding(code, hit.subject, hit.message, hit.source, hit.context)
+    if (code, hit.subject) in accepted or (code, "*") in accepted:
+        row["accepted"] = True
+    return row
+
+
+def _accept_entry(entry: t.Any) -> t.Tuple[str, str]:
+    code, at, subject = entry.partition("@") if isinstance(entry, str) else ("", "", "")
+    if not at or not subject or code not in codes():
+        raise AcceptError("lockstep_accept: %r is not a known code@subject (or code@*)" % (entry,))
+    return code, subject
+
+
+def _rank(row: Row) -> t.Tuple[t.Any, ...]:
+    return (bool(row.get("accepted")), SEVERITIES.index(row["severity"]), VERDICTS.index(row["verdict"]), row["code"], row["subject"])

@@ -1,0 +1,139 @@
+# Copyright: (c) 2026, lockstep.gpu contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a rule sees, and what it says."""
+from __future__ import annotations
+
+import functools
+import re
+import typing as t
+
+from ansible_collections.lockstep.gpu.plugins.module_utils import versions
+from ansible_collections.lockstep.gpu.plugins.plugin_utils import knowledge
+
+Row = t.Dict[str, t.Any]
+
+
+class Hit(t.NamedTuple):
+    """What a rule found. The engine adds the code, the severity and the remedy."""
+
+    subject: str
+    message: str
+    source: t.Optional[str] = None
+    context: str = "default"
+
+
+class Context:
+    """A stack beside what is known of a node. Everything may be missing; what is missing is None or empty."""
+
+    def __init__(self, stack: Row, state: t.Optional[Row] = None, target: t.Optional[Row] = None,
+                 plan: t.Optional[Row] = None, facts: t.Optional[knowledge.Facts] = None) -> None:
+        self.stack = stack
+        self.state = state or {}
+        self.target = target or {}
+        self.plan = plan or {}
+        self.facts = facts or knowledge.load()
+
+    @functools.cached_property
+    def node_os(self) -> Row:
+        """The node's own distribution; empty when only the stack is known."""
+        return self.state.get("os") or self.target.get("os") or {}
+
+    @functools.cached_property
+    def os(self) -> Row:
+        """The distribution that facts are looked up for: the node's, else the stack's."""
+        return self.node_os or self.stack.get("os") or {}
+
+    @functools.cached_property
+    def driver(self) -> Row:
+        """The stack's driver, with `flavour` resolved and the usual way to its module; empty when the stack has none."""
+        driver = self.stack.get("driver") or {}
+        if not driver:
+            return {}
+        return dict(driver, flavour=knowledge.flavour(self.facts, driver, self.gpu_names), module=driver.get("module", "dkms"))
+
+    @functools.cached_property
+    def gpu_names(self) -> t.List[str]:
+        """PCI ids (or products) of the NVIDIA GPUs, each once, in order."""
+        named = [gpu.get("id") for gpu in self.state.get("gpus") or []] or self.target.get("gpus") or []
+        nvidia = [str(name) for name in named if name and (":" not in str(name) or str(name).lower().startswith("10de:"))]
+        return list(dict.fromkeys(nvidia))
+
+    @functools.cached_property
+    def gpus(self) -> t.List[t.Tuple[str, Row]]:
+        """(name, row) of the GPUs that are known."""
+        found = [(name, knowledge.gpu(self.facts, name)) for name in self.gpu_names]
+        return [(name, row) for name, row in found if row]
+
+    @functools.cached_property
+    def kernel(self) -> t.Optional[str]:
+        """The release of the kernel that has to work: the stack's, else the target's, else the running one."""
+        return ((self.stack.get("kernel") or {}).get("release") or self.target.get("kernel")
+                or ((self.state.get("kernel") or {}).get("running") if not self.container else None))
+
+    @functools.cached_property
+    def installed_kernel(self) -> t.Optional[Row]:
+        """The state's row of that kernel, when it is installed."""
+        for row in (self.state.get("kernel") or {}).get("installed") or []:
+            if row.get("release") == self.kernel and row.get("image"):
+                return row
+        return None
+
+    @property
+    def container(self) -> bool:
+        """Whether the node is a container, which has no kernel of its own."""
+        return bool(self.state.get("container"))
+
+    @functools.cached_property
+    def package_set(self) -> Row:
+        """The package set of the driver; empty when none fits."""
+        return knowledge.package_set(self.facts, "driver", dict(self.stack, os=self.os), self.driver.get("flavour")) or {}
+
+    @functools.cached_property
+    def packages(self) -> t.Dict[str, Row]:
+        """The installed packages of the state."""
+        return {name: row for name, row in (self.state.get("packages") or {}).items()
+                if row.get("status") not in (None, "config-files", "not-installed")}
+
+    def packages_from(self, patterns: t.Iterable[str]) -> t.Dict[str, Row]:
+        """The installed packages whose source package fits one of the regular expressions."""
+        patterns = list(patterns)
+        return {name: row for name, row in self.packages.items()
+                if any(re.fullmatch(pattern, row.get("source") or name) for pattern in patterns)}
+
+    def planned(self, key: str) -> t.List[t.Tuple[str, t.Any]]:
+        """(component, entry) of every entry that the plan's components list under a key."""
+        return [(name, entry) for name, component in (self.plan.get("components") or {}).items()
+                for entry in component.get(key) or []]
+
+    def revision_of(self, package: str) -> t.Optional[str]:
+        """The version that a package will have (by the plan) or has; None when neither is known."""
+        for component, row in self.planned("changes"):
+            if row.get("name") == package:
+                return row.get("version")
+        return (self.packages.get(package) or {}).get("version")
+
+    @functools.cached_property
+    def module_version(self) -> t.Optional[str]:
+        """The version of the driver's kernel module: as loaded, else as on disk for the target kernel."""
+        modules = self.state.get("modules") or {}
+        if modules.get("loaded"):
+            return modules["loaded"].get("version")
+        wanted = (self.package_set.get("dkms") or {}).get("module")
+        for row in modules.get("files") or []:
+            if row.get("kernel") == self.kernel and row.get("name") in (wanted, "nvidia"):
+                return row.get("version")
+        return None
+
+
+def upstream(version: t.Optional[str]) -> t.Optional[str]:
+    """A package version without epoch and revision; None when it is no version."""
+    try:
+        return versions.upstream(version or "")
+    except ValueError:
+        return None
+
+
+def listed(names: t.Iterable[str]) -> str:
+    """Names as one text, sorted."""
+    return ", ".join(sorted(names))

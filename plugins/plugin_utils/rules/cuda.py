@@ -1,0 +1,91 @@
+# Copyright: (c) 2026, lockstep.gpu contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rules about CUDA and NCCL beside the driver and the GPUs."""
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.lockstep.gpu.plugins.plugin_utils import knowledge
+
+from .context import Context, Hit
+
+
+def _releases(ctx: Context) -> t.List[str]:
+    return (ctx.stack.get("cuda") or {}).get("versions") or []
+
+
+def cuda_unknown(ctx: Context) -> t.Iterator[Hit]:
+    """The CUDA major release has a driver floor."""
+    for version in _releases(ctx):
+        if not knowledge.cuda_floor(ctx.facts, version):
+            known = ", ".join(row["major"] for row in ctx.facts["cuda"]["floors"])
+            yield Hit(version, "CUDA %s belongs to no known major release; known: %s." % (version, known))
+
+
+def _below_floor(ctx: Context) -> t.Iterator[t.Tuple[str, t.Dict[str, t.Any]]]:
+    for version in _releases(ctx):
+        floor = knowledge.cuda_floor(ctx.facts, version)
+        if floor and ctx.driver.get("version") and knowledge.at_least(ctx.driver["version"], floor["driver"]) is False:
+            yield version, floor
+
+
+def _data_centre(ctx: Context) -> bool:
+    """Forward compatibility is there for data-centre GPUs only, so all must be known to be such."""
+    return bool(ctx.gpus) and len(ctx.gpus) == len(ctx.gpu_names) and all(row["data_centre"] for name, row in ctx.gpus)
+
+
+def cuda_not_supported_by_driver(ctx: Context) -> t.Iterator[Hit]:
+    """The driver meets the floor of minor-version compatibility."""
+    if not _data_centre(ctx):
+        for version, floor in _below_floor(ctx):
+            yield Hit("cuda %s@%s" % (version, ctx.driver["version"]), "CUDA %s needs driver %s or newer, the stack asks for %s." % (
+                version, floor["driver"], ctx.driver["version"]), floor["source"])
+
+
+def cuda_needs_compat(ctx: Context) -> t.Iterator[Hit]:
+    """Below the floor, data-centre GPUs have the cuda-compat libraries."""
+    if _data_centre(ctx):
+        for version, floor in _below_floor(ctx):
+            major, minor = (version.split(".") + ["0"])[:2]
+            compat = ctx.facts["cuda"]["forward_compatibility"]
+            package = compat["package"].format(major=major, minor=minor)
+            present = package in ctx.packages
+            yield Hit("cuda %s@%s" % (version, ctx.driver["version"]),
+                      "CUDA %s needs driver %s or newer; with %s it runs only through %s, which is %s." % (
+                          version, floor["driver"], ctx.driver["version"], package, "installed" if present else "not installed"),
+                      compat["source"], "present" if present else "default")
+
+
+def cuda_dropped_gpu(ctx: Context) -> t.Iterator[Hit]:
+    """The CUDA release still supports the GPU."""
+    for version in _releases(ctx):
+        for name, row in ctx.gpus:
+            last = row["cuda"]["last"]
+            # Judged by major.minor: 12.9.1 belongs to 12.9.
+            if last and knowledge.numbers(version)[:2] > knowledge.numbers(last)[:len(knowledge.numbers(version))]:
+                yield Hit("%s@%s" % (name, version), "CUDA %s no longer supports %s (%s, %s); %s is the last that does." % (
+                    version, row["name"], name, row["architecture"], last), row["cuda_source"])
+
+
+def cuda_too_old_for_gpu(ctx: Context) -> t.Iterator[Hit]:
+    """The CUDA release can compile for the GPU."""
+    for version in _releases(ctx):
+        for name, row in ctx.gpus:
+            first = row["cuda"]["first"]
+            if knowledge.numbers(version)[:2] < knowledge.numbers(first)[:len(knowledge.numbers(version))]:
+                yield Hit("%s@%s" % (name, version), "CUDA %s does not know %s (%s, %s) yet; %s is the first that does." % (
+                    version, row["name"], name, row["architecture"], first), row["cuda_source"])
+
+
+def nccl_cuda_major_differs(ctx: Context) -> t.Iterator[Hit]:
+    """NCCL is built with the active toolkit's CUDA major release."""
+    nccl = ctx.stack.get("nccl") or {}
+    active = (ctx.stack.get("cuda") or {}).get("active")
+    if nccl.get("cuda") and active and nccl["cuda"].split(".")[0] != active.split(".")[0]:
+        yield Hit("nccl %s for %s, active %s" % (nccl.get("version"), nccl["cuda"], active),
+                  "NCCL %s is built with CUDA %s, the active toolkit is %s." % (nccl.get("version"), nccl["cuda"], active))
+
+
+RULES = (cuda_unknown, cuda_not_supported_by_driver, cuda_needs_compat, cuda_dropped_gpu, cuda_too_old_for_gpu,
+         nccl_cuda_major_differs)

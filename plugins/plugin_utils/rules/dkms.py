@@ -1,0 +1,65 @@
+# Copyright: (c) 2026, lockstep.gpu contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rules about DKMS: every module of the stack, for the locked kernel."""
+from __future__ import annotations
+
+import typing as t
+
+from .context import Context, Hit, Row
+
+BUILT = ("built", "installed", "installed_weak")
+
+
+def _module(ctx: Context) -> t.Optional[t.Tuple[str, str]]:
+    """(module, version) of the stack's driver as DKMS knows it; None where DKMS has no part in it."""
+    module = (ctx.package_set.get("dkms") or {}).get("module")
+    if not module or ctx.driver.get("module") != "dkms":
+        return None
+    return module, ctx.driver["version"]
+
+
+def _rows(ctx: Context) -> t.List[Row]:
+    """What DKMS knows about the stack's driver."""
+    return [row for row in ctx.state.get("dkms") or [] if (row.get("module"), row.get("version")) == _module(ctx)]
+
+
+def dkms_not_built_for_kernel(ctx: Context) -> t.Iterator[Hit]:
+    """A registered module is built for the locked kernel."""
+    rows = _rows(ctx)
+    if not rows or not ctx.installed_kernel or any(row["state"] == "broken" for row in rows):
+        return
+    if not any(row.get("kernel") == ctx.kernel and row["state"] in BUILT for row in rows):
+        built = [row["kernel"] for row in rows if row["state"] in BUILT]
+        yield Hit("%s/%s@%s" % (*_module(ctx), ctx.kernel), "%s %s is not built for kernel %s (built for: %s)." % (
+            *_module(ctx), ctx.kernel, ", ".join(built) or "none"))
+
+
+def dkms_not_installed(ctx: Context) -> t.Iterator[Hit]:
+    """A module that is built for the locked kernel is installed there."""
+    for row in _rows(ctx):
+        if row.get("kernel") == ctx.kernel and row["state"] == "built":
+            yield Hit("%s/%s@%s" % (*_module(ctx), ctx.kernel), "%s %s is built but not installed for kernel %s." % (
+                *_module(ctx), ctx.kernel))
+
+
+def dkms_broken_source(ctx: Context) -> t.Iterator[Hit]:
+    """Every registered module has its source."""
+    seen = set()
+    for row in ctx.state.get("dkms") or []:
+        key = (row.get("module"), row.get("version"))
+        if row.get("state") == "broken" and key not in seen:
+            seen.add(key)
+            yield Hit("%s/%s" % key, "DKMS lists %s %s, but its source is gone." % key,
+                      context="locked" if key == _module(ctx) else "default")
+
+
+def installed_module_differs_from_dkms(ctx: Context) -> t.Iterator[Hit]:
+    """The file below /lib/modules is the one that DKMS built."""
+    for row in ctx.state.get("dkms") or []:
+        if "diff" in (row.get("flags") or []) and row.get("kernel") == ctx.kernel:
+            yield Hit("%s@%s" % (row["module"], row["kernel"]), "The %s module of kernel %s is not the one that DKMS built (%s)." % (
+                row["module"], row["kernel"], row["version"]))
+
+
+RULES = (dkms_not_built_for_kernel, dkms_not_installed, dkms_broken_source, installed_module_differs_from_dkms)

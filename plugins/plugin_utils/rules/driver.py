@@ -1,0 +1,134 @@
+# Copyright: (c) 2026, lockstep.gpu contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rules about the driver that a stack asks for: can it exist, drive the GPUs, and be built?"""
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.lockstep.gpu.plugins.plugin_utils import knowledge
+
+from .context import Context, Hit, upstream
+
+
+def driver_branch_unknown(ctx: Context) -> t.Iterator[Hit]:
+    """The driver's branch has a row."""
+    if ctx.driver.get("version") and not knowledge.branch(ctx.facts, ctx.driver["version"]):
+        known = ", ".join(row["branch"] for row in ctx.facts["drivers"]["branches"])
+        yield Hit(ctx.driver["version"], "Driver %s belongs to no known branch; known: %s." % (ctx.driver["version"], known))
+
+
+def flavour_not_in_branch(ctx: Context) -> t.Iterator[Hit]:
+    """The branch has the open module that is asked for."""
+    row = knowledge.branch(ctx.facts, ctx.driver.get("version") or "")
+    if row and ctx.driver.get("flavour") == "open" and not row["open"]:
+        yield Hit("%s open" % row["branch"], "Driver branch %s has no open kernel module." % row["branch"], row["source"])
+
+
+def gpu_needs_proprietary(ctx: Context) -> t.Iterator[Hit]:
+    """No GPU without a GSP gets the open module."""
+    for name, row in ctx.gpus:
+        if ctx.driver.get("flavour") == "open" and row["flavour"] == "proprietary":
+            yield Hit(name, "%s (%s, %s) has no GSP: the open module does not drive it." % (
+                row["name"], name, row["architecture"]), row["flavour_source"])
+
+
+def flavour_mismatch(ctx: Context) -> t.Iterator[Hit]:
+    """A GPU that only the open module drives gets it."""
+    loaded = (ctx.state.get("modules") or {}).get("loaded") or {}
+    for name, row in ctx.gpus:
+        if row["flavour"] != "open":
+            continue
+        if ctx.driver.get("flavour") == "proprietary":
+            yield Hit("%s needs open, %s is proprietary" % (name, ctx.driver.get("version")),
+                      "%s (%s) is driven by the open kernel module only; the stack asks for the proprietary one." % (
+                          row["name"], name), row["flavour_source"])
+        elif loaded.get("flavour") == "proprietary":
+            yield Hit("%s needs open, %s is proprietary" % (name, loaded.get("version")),
+                      "%s (%s) is driven by the open kernel module only; the proprietary %s is loaded." % (
+                          row["name"], name, loaded.get("version")), row["flavour_source"], "loaded")
+
+
+def gpu_needs_newer_driver(ctx: Context) -> t.Iterator[Hit]:
+    """The driver knows the GPU."""
+    for name, row in ctx.gpus:
+        floor = row.get("min_driver")
+        if floor and ctx.driver.get("version") and knowledge.at_least(ctx.driver["version"], floor) is False:
+            yield Hit("%s needs %s" % (name, floor), "%s (%s) needs driver %s or newer, the stack asks for %s." % (
+                row["name"], name, floor, ctx.driver["version"]), row["min_driver_source"])
+
+
+def branch_dropped_gpu(ctx: Context) -> t.Iterator[Hit]:
+    """The branch still drives the GPU."""
+    branch = knowledge.branch_of(ctx.driver.get("version") or "0")
+    for name, row in ctx.gpus:
+        if row["last_branch"] and int(branch) > int(row["last_branch"]):
+            yield Hit("%s@%s" % (name, branch), "Driver branch %s no longer drives %s (%s, %s); %s is the last that does." % (
+                branch, row["name"], name, row["architecture"], row["last_branch"]), row["source"])
+
+
+def _builds(ctx: Context) -> t.List[t.Dict[str, t.Any]]:
+    """The measured builds of exactly what would be built: narrowed by package versions and compiler where they are known."""
+    if not ctx.kernel or ctx.driver.get("module") == "precompiled":
+        return []
+    rows = knowledge.builds(ctx.facts, ctx.os, ctx.kernel, ctx.driver.get("version") or "", ctx.driver.get("flavour") or "")
+    package_version = (ctx.stack.get("kernel") or {}).get("package_version")
+    compiler = (ctx.installed_kernel or {}).get("compiler")
+    result = []
+    for row in rows:
+        have = ctx.revision_of(row["driver"]["package"])
+        other_revision = have and upstream(have) == row["driver"]["version"] and have != row["driver"]["revision"]
+        other_kernel = package_version and package_version != row["kernel"]["package_version"]
+        if not other_revision and not other_kernel and compiler in (None, row["compiler"]):
+            result.append(row)
+    return result
+
+
+def driver_fails_to_build_on_kernel(ctx: Context) -> t.Iterator[Hit]:
+    """No measured build of this driver for this kernel failed; a success of another revision counts for the driver."""
+    rows = _builds(ctx)
+    if any(row["result"] == "ok" for row in rows):
+        return
+    for row in rows:
+        measured = row.get("certainty") != "reported"
+        yield Hit("%s=%s@%s" % (row["driver"]["package"], row["driver"]["revision"], row["kernel"]["release"]),
+                  "The %s module %s does not build for kernel %s (%s) with %s; %s on %s: %s." % (
+                      row["driver"]["flavour"], row["driver"]["revision"], row["kernel"]["release"],
+                      row["kernel"]["package_version"], row["compiler"], "measured" if measured else "reported",
+                      row["as_of"], row["error"].rstrip(".")),
+                  row.get("source"), "default" if measured else "reported")
+
+
+def unproven(ctx: Context) -> t.Iterator[Hit]:
+    """Something measured or published stands behind the driver, its build, and the CUDA release."""
+    version = ctx.driver.get("version") or ""
+    row = knowledge.branch(ctx.facts, version)
+    if row and "." in version and not any(known == version or known.startswith(version + ".") for known in row["versions"]):
+        yield Hit("driver %s" % version, "Driver %s is not among the known versions of branch %s (newest: %s)." % (
+            version, row["branch"], ", ".join(row["versions"][:-4:-1])), row["source"])
+    elif version and ctx.kernel and ctx.os and ctx.driver.get("module") != "precompiled" and not _builds(ctx):
+        flavour = ctx.driver.get("flavour") or "any flavour"
+        yield Hit("driver %s %s@%s" % (version, flavour, ctx.kernel),
+                  "No build of driver %s (%s) for kernel %s has been measured." % (version, flavour, ctx.kernel))
+    for cuda in (ctx.stack.get("cuda") or {}).get("versions") or []:
+        if knowledge.cuda_floor(ctx.facts, cuda) and not knowledge.toolkits(ctx.facts, cuda):
+            near = knowledge.toolkits(ctx.facts, ".".join(cuda.split(".")[:2])) or knowledge.toolkits(ctx.facts, cuda.split(".")[0])
+            yield Hit("cuda %s" % cuda, "CUDA %s is not a known release (near: %s)." % (cuda, ", ".join(near[:4])))
+
+
+def no_package_set(ctx: Context) -> t.Iterator[Hit]:
+    """The distribution has packages for each component of an exact stack."""
+    # Only an exact stack says where its packages come from; a claim is not going to be installed.
+    if not knowledge.distribution(ctx.facts, ctx.os) or not ctx.driver.get("source"):
+        return
+    for product in ctx.facts["packages"]["products"]:
+        component = ctx.stack.get(product)
+        flavour = ctx.driver.get("flavour") if product == "driver" else None
+        if component and not knowledge.package_set(ctx.facts, product, dict(ctx.stack, os=ctx.os), flavour):
+            words = [str(component.get(key)) for key in ("version", "active", "profile", "provider", "source") if component.get(key)]
+            yield Hit("%s@%s %s" % (product, ctx.os["id"], ctx.os["release"]), "%s %s has no known packages for %s %s." % (
+                ctx.os["id"], ctx.os["release"], product, " ".join(words + ([flavour] if flavour else []))))
+
+
+RULES = (driver_branch_unknown, flavour_not_in_branch, gpu_needs_proprietary, flavour_mismatch, gpu_needs_newer_driver,
+         branch_dropped_gpu, driver_fails_to_build_on_kernel, unproven, no_package_set)

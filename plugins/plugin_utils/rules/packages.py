@@ -1,0 +1,131 @@
+# Copyright: (c) 2026, lockstep.gpu contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rules about packages: versions, holds, sets, and where they come from."""
+from __future__ import annotations
+
+import re
+import typing as t
+
+from .context import Context, Hit, listed, upstream
+
+SETTLED = ("installed", "config-files", "not-installed")
+UNCHECKED_OPTIONS = ("trusted", "allow-insecure", "allow-weak")
+
+
+def _drift(ctx: Context, why: str) -> t.Iterator[t.Tuple[str, t.Mapping[str, t.Any]]]:
+    """(component, entry) of the plan's differences of one kind."""
+    return ((component, entry) for component, entry in ctx.planned("drift") if entry.get("why") == why)
+
+
+def _readable(pattern: t.Optional[str]) -> str:
+    """A pattern of packages.yml as people write it: 550\\.163\\.01-.+ -> 550.163.01-*."""
+    return re.sub(r"\\(.)", r"\1", (pattern or "none").replace(".+", "*"))
+
+
+def package_version_differs(ctx: Context) -> t.Iterator[Hit]:
+    """Every package of the stack that is installed has the stack's version."""
+    for component, entry in _drift(ctx, "package_version_differs"):
+        want = _readable(entry.get("want"))
+        yield Hit("%s %s, wanted %s" % (entry["name"], entry["have"], want),
+                  "%s is %s, the stack's %s needs %s." % (entry["name"], entry["have"], component, want))
+
+
+def package_missing(ctx: Context) -> t.Iterator[Hit]:
+    """Every package of the stack is installed."""
+    for component, entry in _drift(ctx, "package_missing"):
+        yield Hit(entry["name"], "%s %s (%s) is not installed." % (entry["name"], _readable(entry.get("want")), component))
+
+
+def package_still_present(ctx: Context) -> t.Iterator[Hit]:
+    """Nothing of another set of the product is left."""
+    for component, name in ctx.planned("removed"):
+        yield Hit(name, "%s belongs to another %s than the stack's and has to go." % (name, component))
+
+
+def package_not_pinned(ctx: Context) -> t.Iterator[Hit]:
+    """Every package of the stack's products is pinned to its version."""
+    names = [entry["name"] for component, entry in _drift(ctx, "not_pinned")]
+    if names:
+        yield Hit(listed(names), "%d packages of the stack's products are not pinned: %s." % (len(names), listed(names)))
+
+
+def stale_pin(ctx: Context) -> t.Iterator[Hit]:
+    """No pin of ours names another version than the installed one."""
+    for component, entry in _drift(ctx, "pin_differs"):
+        yield Hit("%s=%s" % (entry["name"], entry["want"]), "%s is pinned to %s, but %s is installed." % (
+            entry["name"], entry["want"], entry["have"]))
+
+
+def alternative_differs(ctx: Context) -> t.Iterator[Hit]:
+    """The alternatives of the driver point where the stack's driver lies, and stay there."""
+    for component, entry in _drift(ctx, "alternative_differs"):
+        if entry.get("have") == entry["want"]:
+            text = "%s points at %s, but in automatic mode: another package may move it." % (entry["name"], entry["want"])
+        else:
+            text = "%s points at %s, the stack's driver lies in %s." % (entry["name"], entry.get("have") or "nothing", entry["want"])
+        yield Hit("%s=%s" % (entry["name"].split()[-1], entry["want"]), text)
+
+
+def _requested(ctx: Context) -> t.Set[str]:
+    """The packages that the driver's and the other products' sets ask for by name."""
+    names = set()
+    for product in ctx.facts["packages"]["products"].values():
+        for row in product["sets"]:
+            for request in row["requests"]:
+                names.add(request["name"].format(release=ctx.kernel))
+    return names
+
+
+def package_not_held(ctx: Context) -> t.Iterator[Hit]:
+    """Every package that the stack names is held."""
+    requested = _requested(ctx)
+    for component, name in ctx.planned("unheld"):
+        if name in requested:
+            yield Hit(name, "%s (%s) is not held; the next upgrade may move it." % (name, component))
+
+
+def hold_incomplete(ctx: Context) -> t.Iterator[Hit]:
+    """What came as a dependency of the stack's products is held too."""
+    requested = _requested(ctx)
+    names = [name for component, name in ctx.planned("unheld") if name not in requested]
+    if names:
+        yield Hit(listed(names), "%d packages of the stack's products are not held: %s." % (len(names), listed(names)))
+
+
+def package_half_configured(ctx: Context) -> t.Iterator[Hit]:
+    """dpkg has finished what it began."""
+    broken = set((ctx.state.get("package_manager") or {}).get("broken") or [])
+    broken |= {name for name, row in (ctx.state.get("packages") or {}).items() if row.get("status") and row["status"] not in SETTLED}
+    if broken:
+        yield Hit(listed(broken), "Not fully installed: %s." % listed(broken))
+
+
+def package_set_split(ctx: Context) -> t.Iterator[Hit]:
+    """Packages that belong together have one version."""
+    for sources, context in ((ctx.package_set.get("one_version") or [], "driver"), (["nvidia-nccl"], "default")):
+        by_version: t.Dict[str, t.List[str]] = {}
+        for name, row in ctx.packages_from(sources).items():
+            version = upstream(row.get("version"))
+            if version:
+                by_version.setdefault(version, []).append(name)
+        if len(by_version) > 1:
+            # The smallest group is the one that moved (or stayed behind).
+            odd, names = min(by_version.items(), key=lambda item: (len(item[1]), item[0]))
+            rest = listed(version for version in by_version if version != odd)
+            yield Hit("%s %s beside %s" % (listed(names), odd, rest), "%s at %s, the rest of the set at %s." % (
+                listed(names), odd, rest), context=context)
+
+
+def repository_unauthenticated(ctx: Context) -> t.Iterator[Hit]:
+    """No package source switches signature checks off."""
+    for row in (ctx.state.get("package_manager") or {}).get("sources") or []:
+        options = {str(key).lower(): str(value).lower() for key, value in (row.get("options") or {}).items()}
+        off = [key for key in UNCHECKED_OPTIONS if options.get(key) in ("yes", "true", "1")]
+        if off and row.get("enabled", True):
+            yield Hit(row["file"], "%s reads %s with %s=yes: nobody can tell who made its packages." % (
+                row["file"], ", ".join(row.get("uris") or []), off[0]))
+
+
+RULES = (package_version_differs, package_missing, package_still_present, package_not_pinned, stale_pin, alternative_differs,
+         package_not_held, hold_incomplete, package_half_configured, package_set_split, repository_unauthenticated)

@@ -1,0 +1,89 @@
+# Copyright: (c) 2026, lockstep.gpu contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The engine: weights, order, acceptance, verdicts, and what is not proven."""
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from ansible_collections.lockstep.gpu.plugins.plugin_utils import engine, stack
+from hypothesis import given
+from hypothesis import strategies as st
+
+OPEN = stack.expand("debian13-550-open")
+SUBJECT = "nvidia-open-kernel-dkms=550.163.01-2@6.12.117+deb13-amd64"
+
+
+def test_every_weight_is_a_known_one():
+    for code, row in engine.codes().items():
+        assert set(row) <= {"subject", "meaning", "contexts", "remedy", "example", "raised_by"}, code
+        assert "default" in row["contexts"]
+        for severity, verdict in row["contexts"].values():
+            assert severity in engine.SEVERITIES and verdict in engine.VERDICTS
+        for text in (row["meaning"], row["remedy"]):
+            assert text.endswith(".")
+
+
+def test_a_finding_has_all_its_parts():
+    (row,) = engine.findings(OPEN)
+    assert set(row) == {"code", "subject", "severity", "verdict", "message", "source", "remedy"}
+    assert engine.verdict([row]) == "blocked"
+
+
+@pytest.mark.parametrize("entry", ["driver_fails_to_build_on_kernel@*", "driver_fails_to_build_on_kernel@" + SUBJECT])
+def test_an_accepted_finding_stays_and_does_not_count(entry):
+    (row,) = engine.findings(OPEN, accept=[entry])
+    assert row["accepted"] is True
+    assert row["severity"] == "error"
+    assert engine.verdict([row]) == "in_sync"
+
+
+def test_another_subject_is_not_accepted():
+    (row,) = engine.findings(OPEN, accept=["driver_fails_to_build_on_kernel@other"])
+    assert "accepted" not in row
+
+
+@pytest.mark.parametrize("entry", ["driver_fails_to_build_on_kernel", "no_such_code@*", "unproven@", "", None, 3, {"a": 1}])
+def test_an_unreadable_acceptance_is_refused(entry):
+    with pytest.raises(engine.AcceptError, match="lockstep_accept"):
+        engine.findings(OPEN, accept=[entry])
+
+
+@given(st.lists(st.sampled_from(engine.VERDICTS[:-1])))
+def test_the_verdict_is_the_worst_class(classes):
+    assert engine.verdict([{"verdict": one} for one in classes]) == engine.VERDICTS[
+        min([engine.VERDICTS.index(one) for one in classes] + [engine.VERDICTS.index("in_sync")])]
+
+
+def test_nothing_that_applies_is_not_applicable():
+    assert engine.verdict([], applicable=False) == "not_applicable"
+    assert engine.verdict([{"verdict": "drift"}], applicable=False) == "drift"
+
+
+def test_findings_come_worst_first_and_accepted_last():
+    value = stack.expand({"driver": "535.999.01", "cuda": "13.0.0"}, exact=False)
+    rows = engine.findings(value, target={"gpus": ["10de:1db1", "10de:ffff"]}, accept=["gpu_unknown@*"])
+    assert [row["severity"] for row in rows] == ["error", "error", "warn", "error"]
+    assert rows[-1]["code"] == "gpu_unknown"
+
+
+def test_what_a_container_cannot_show_is_listed():
+    value = stack.expand("debian13-550")
+    subjects = [row["subject"] for row in engine.not_proven(value, {"container": True, "gpus": []})]
+    assert subjects == ["running kernel", "boot default", "loaded module", "GPU context", "RDMA devices"]
+    assert engine.not_proven(value, {"container": False, "gpus": [{"id": "10de:2330"}]}) == []
+
+
+@given(st.dictionaries(st.sampled_from(["os", "kernel", "boot", "gpus", "dkms", "modules", "packages", "package_manager", "alternatives",
+                                        "libraries", "space", "unknown", "container"]), st.none()))
+def test_a_state_in_which_all_is_unknown_breaks_no_rule(state):
+    for name, key in itertools.product(stack.names(), ("state", "target")):
+        engine.findings(stack.expand(name), **{key: state})
+
+
+def test_a_state_is_not_changed():
+    state = {"container": False, "kernel": {"running": "x", "installed": None}, "modules": {"loaded": None, "files": None}}
+    before = repr(state)
+    engine.findings(stack.expand("debian13-550"), state)
+    assert repr(state) == before

@@ -1,0 +1,265 @@
+# Copyright: (c) 2026, lockstep.gpu contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every rule: one case where it speaks, one beside it where it is silent."""
+from __future__ import annotations
+
+import copy
+
+import pytest
+from ansible_collections.lockstep.gpu.plugins.plugin_utils import engine, knowledge, stack
+
+KERNEL = "6.12.117+deb13-amd64"
+OLD_KERNEL = "6.12.107+deb13-amd64"
+CURRENT = "/usr/lib/nvidia/current"
+SOURCES = {"nvidia-kernel-dkms": "nvidia-graphics-drivers", "libcuda1": "nvidia-graphics-drivers",
+           "libnvidia-ml1": "nvidia-graphics-drivers", "nvidia-smi": "nvidia-graphics-drivers"}
+
+
+def package(version, source, **more):
+    return dict({"version": version, "arch": "amd64", "source": source, "source_version": version, "status": "installed",
+                 "hold": True, "auto": False}, **more)
+
+
+def host():
+    """A bare-metal Debian 13 node that is exactly what debian13-550 wants."""
+    return {
+        "schema": 1, "container": False, "unknown": [],
+        "os": {"id": "debian", "release": "13", "codename": "trixie", "arch": "x86_64"},
+        "kernel": {"running": KERNEL, "installed": [
+            {"release": KERNEL, "package_version": "6.12.117-1", "image": True, "initramfs": True, "headers": True,
+             "compiler": "gcc 14.2.0", "drm": True}]},
+        "boot": {"loader": "grub", "default_kernel": KERNEL, "env_writable": True},
+        "gpus": [{"address": "0000:17:00.0", "id": "10de:2330", "class": "0302"}], "nvswitches": [],
+        "dkms": [{"module": "nvidia-current", "version": "550.163.01", "kernel": KERNEL, "arch": "x86_64", "state": "installed",
+                  "flags": []}],
+        "modules": {"loaded": {"version": "550.163.01", "flavour": "proprietary"},
+                    "files": [{"kernel": KERNEL, "name": "nvidia-current", "version": "550.163.01"}]},
+        "packages": {name: package("550.163.01-2", source) for name, source in SOURCES.items()},
+        "package_manager": {"kind": "apt", "broken": [], "sources": [
+            {"file": "/etc/apt/sources.list", "uris": ["x"], "options": {}, "signed_by": None, "enabled": True}]},
+        "alternatives": {"nvidia": {"mode": "manual", "value": CURRENT, "choices": []}},
+        "libraries": [{"soname": "libcuda.so.1", "version": "550.163.01"}, {"soname": "libnccl.so.2", "version": "2.22.3"}],
+        "space": {"/": 50 << 30, "/boot": 1 << 30},
+    }
+
+
+def planned(key, *entries, component="driver"):
+    return {"components": {component: {key: list(entries)}}}
+
+
+def drift(name, have, want, why, component="driver"):
+    return planned("drift", {"name": name, "have": have, "want": want, "why": why}, component=component)
+
+
+def case(code, subject, fire, silent=None, name="debian13-550"):
+    """fire and silent change the stack or the node; without `silent` the unchanged node is the silent case."""
+    return pytest.param(code, subject, fire, silent, name, id=code + ":" + subject[:40])
+
+
+def set_in(path, value):
+    """A change: set_in("state.boot.loader", ...)."""
+    def change(world):
+        *folders, last = path.split(".")
+        node = world
+        for folder in folders:
+            node = node[int(folder)] if isinstance(node, list) else node[folder]
+        if isinstance(node, list):
+            node[int(last)] = value
+        else:
+            node[last] = value
+    return change
+
+
+def both(*changes):
+    def change(world):
+        for one in changes:
+            one(world)
+    return change
+
+
+def claim(target=None, **components):
+    """A change: the stack becomes a claim, judged without a node."""
+    def change(world):
+        world.update(stack=stack.expand(components, exact=False), state=None, target=target or {})
+    return change
+
+
+V100, H100, B200, T4 = ({"gpus": [pci]} for pci in ("10de:1db1", "10de:2330", "10de:2901", "10de:1eb8"))
+ON_13 = {"os": {"id": "debian", "release": "13", "arch": "x86_64"}}
+RUNS_OLD = both(set_in("state.kernel.running", OLD_KERNEL))
+BESIDE = both(set_in("state.packages.libcuda1", package("550.163.01-2", "nvidia-graphics-drivers")),
+              set_in("state.packages.nvidia-kernel-dkms", package("550.163.01-2", "nvidia-graphics-drivers")))
+
+CASES = [
+    case("os_unknown", "debian 11", set_in("state.os.release", "11")),
+    case("os_unknown", "gentoo 2", claim({"os": {"id": "gentoo", "release": "2"}}), claim(ON_13)),
+    case("os_differs", "debian 12 x86_64, stack: debian 13 x86_64", set_in("state.os.release", "12")),
+    case("os_differs", "debian 13 aarch64, stack: debian 13 x86_64", set_in("state.os.arch", "aarch64"), set_in("state.os.arch", None)),
+    case("gpu_unknown", "10de:ffff", set_in("state.gpus.0.id", "10de:ffff"), set_in("state.gpus.0.id", "1002:7388")),
+    case("gpu_unknown", "PCIe", claim({"gpus": ["PCIe"]}, driver="550"), claim({"gpus": ["H100"]}, driver="550")),
+    case("probe_failed", "dkms_status", set_in("state.unknown", [{"probe": "dkms_status", "reason": "timed out"}]),
+         set_in("state.unknown", [{"probe": "secure_boot", "reason": "no EFI"}])),
+    case("driver_branch_unknown", "999.10.01", claim(driver="999.10.01"), claim(driver="550")),
+    case("flavour_not_in_branch", "470 open", claim(driver={"version": "470", "flavour": "open"}),
+         claim(driver={"version": "515", "flavour": "open"})),
+    case("gpu_needs_proprietary", "10de:1db1", claim(V100, driver={"version": "580.65.06", "flavour": "open"}),
+         claim(T4, driver={"version": "580.65.06", "flavour": "open"})),
+    case("flavour_mismatch", "10de:2901 needs open, 570.211.01 is proprietary",
+         claim(B200, driver={"version": "570.211.01", "flavour": "proprietary"}),
+         claim(H100, driver={"version": "570.211.01", "flavour": "proprietary"})),
+    case("gpu_needs_newer_driver", "10de:2901 needs 570.133.20", claim(B200, driver="570.86.15"), claim(B200, driver="570")),
+    case("branch_dropped_gpu", "10de:1db1@590", claim(V100, driver="590"), claim(V100, driver="580")),
+    case("driver_fails_to_build_on_kernel", "nvidia-open-kernel-dkms=550.163.01-2@" + KERNEL,
+         set_in("stack.driver.flavour", "open")),
+    case("driver_fails_to_build_on_kernel", "nvidia-open-kernel-dkms=550.163.01-2@" + OLD_KERNEL,
+         claim(ON_13, kernel=OLD_KERNEL, driver={"version": "550.163.01", "flavour": "open"}),
+         claim(ON_13, kernel=OLD_KERNEL, driver={"version": "550.163.01", "flavour": "open", "module": "precompiled"})),
+    case("unproven", "driver 535.999.01", claim(driver="535.999.01"), claim(driver="535.274")),
+    case("unproven", "driver 550.163.01 proprietary@6.12.90+deb13-amd64",
+         set_in("stack.kernel", {"release": "6.12.90+deb13-amd64", "package_version": "6.12.90-1"})),
+    case("unproven", "cuda 12.4.9", claim(cuda="12.4.9"), claim(cuda="12.4")),
+    case("no_package_set", "nccl@debian 12", both(
+        set_in("state.os.release", "12"), set_in("stack.os.release", "12"),
+        set_in("stack.driver", stack.expand("debian12-535")["driver"]))),
+    case("cuda_unknown", "99.1.0", claim(cuda="99.1.0"), claim(cuda="11.8.0")),
+    case("cuda_not_supported_by_driver", "cuda 12.4.1@470.256.02", claim(cuda="12.4.1", driver="470.256.02"),
+         claim(cuda="11.8.0", driver="470.256.02")),
+    case("cuda_not_supported_by_driver", "cuda 13@550", claim(cuda="13", driver="550"), claim(cuda="12.9", driver="525")),
+    case("cuda_needs_compat", "cuda 12.4.1@470.256.02", claim(V100, cuda="12.4.1", driver="470.256.02"),
+         claim(V100, cuda="12.4.1", driver="525.60.13")),
+    case("cuda_dropped_gpu", "10de:1db1@13.0.0", claim(V100, cuda="13.0.0"), claim(V100, cuda="12.9.1")),
+    case("cuda_too_old_for_gpu", "10de:2901@12.6.3", claim(B200, cuda="12.6.3"), claim(B200, cuda="12")),
+    case("nccl_cuda_major_differs", "nccl 2.22.3 for 12.4, active 11.8.0",
+         claim(nccl={"version": "2.22.3", "cuda": "12.4"}, cuda="11.8.0"), claim(nccl={"version": "2.22.3", "cuda": "12.4"}, cuda="12.9.1")),
+    case("headers_missing", KERNEL, set_in("state.kernel.installed.0.headers", False), set_in("state.kernel.installed.0.headers", None)),
+    case("kernel_module_missing", "nvidia-current@" + KERNEL, both(set_in("state.modules.files", []), set_in("state.dkms", [])),
+         both(set_in("state.modules.files", []), set_in("state.dkms", []), set_in("state.packages", {}))),
+    case("kernel_module_missing", "nvidia-current@" + KERNEL, set_in("state.modules.files", []), set_in("state.modules.files", None)),
+    case("running_kernel_not_locked", "%s, locked: %s" % (OLD_KERNEL, KERNEL), RUNS_OLD, both(RUNS_OLD, set_in("state.container", True))),
+    case("next_boot_kernel_not_locked", OLD_KERNEL, set_in("state.boot.default_kernel", OLD_KERNEL), set_in("state.boot.default_kernel", None)),
+    case("reboot_required", "%s -> %s" % (OLD_KERNEL, KERNEL), RUNS_OLD, both(RUNS_OLD, set_in("state.kernel.installed.0.initramfs", False))),
+    case("grubenv_not_writable", "/boot/grub/grubenv", both(RUNS_OLD, set_in("state.boot.env_writable", False)),
+         set_in("state.boot.env_writable", False)),
+    case("boot_space_low", "/boot", both(set_in("plan", drift("linux-image", None, "x", "package_missing", "kernel")),
+                                         set_in("state.space", {"/boot": 9 << 20})),
+         set_in("state.space", {"/boot": 9 << 20})),
+    case("boot_space_low", "/", both(set_in("plan", drift("nvidia-cuda-toolkit", None, "x", "package_missing", "cuda")),
+                                     set_in("state.space", {"/": 5 << 30})),
+         both(set_in("plan", drift("nvidia-cuda-toolkit", None, "x", "package_missing", "cuda")), set_in("state.space", {}))),
+    case("dkms_not_built_for_kernel", "nvidia-current/550.163.01@" + KERNEL, set_in("state.dkms.0.kernel", OLD_KERNEL),
+         set_in("state.dkms", [])),
+    case("dkms_not_built_for_kernel", "nvidia-current/550.163.01@" + KERNEL, set_in("state.dkms.0.state", "added"),
+         set_in("state.kernel.installed", [])),
+    case("dkms_not_installed", "nvidia-current/550.163.01@" + KERNEL, set_in("state.dkms.0.state", "built"),
+         set_in("state.dkms.0.state", "installed_weak")),
+    case("dkms_broken_source", "iser/24.10", lambda world: world["state"]["dkms"].append(
+        {"module": "iser", "version": "24.10", "kernel": None, "state": "broken", "flags": []})),
+    case("installed_module_differs_from_dkms", "nvidia-current@" + KERNEL, set_in("state.dkms.0.flags", ["diff"]),
+         set_in("state.dkms.0.flags", ["original_exists"])),
+    case("driver_library_mismatch", "module 535.274.02 / libcuda.so.1 550.163.01",
+         set_in("state.modules.loaded.version", "535.274.02"), set_in("state.libraries.0.version", None)),
+    case("inactive_userland", "550.163.01 (libcuda1, libnvidia-ml1)", BESIDE, set_in("state.packages", {}), name="debian13-535"),
+    case("package_version_differs", "libcuda1 550.144.03-1, wanted 550.163.01-*",
+         set_in("plan", drift("libcuda1", "550.144.03-1", r"550\.163\.01-.+", "package_version_differs"))),
+    case("package_missing", "libnccl2", set_in("plan", drift("libnccl2", None, r"2\.22\.3-.+", "package_missing", "nccl"))),
+    case("package_still_present", "nvidia-open-kernel-dkms", set_in("plan", planned("removed", "nvidia-open-kernel-dkms"))),
+    case("package_not_pinned", "libcuda1", set_in("plan", drift("libcuda1", "550.163.01-2", None, "not_pinned"))),
+    case("stale_pin", "libcuda1=550.144.03-1", set_in("plan", drift("libcuda1", "550.163.01-2", "550.144.03-1", "pin_differs"))),
+    case("alternative_differs", "nvidia=/usr/lib/nvidia/tesla-535",
+         set_in("plan", drift("alternative nvidia", CURRENT, "/usr/lib/nvidia/tesla-535", "alternative_differs"))),
+    case("package_not_held", "nvidia-kernel-dkms", set_in("plan", planned("unheld", "nvidia-kernel-dkms")),
+         set_in("plan", planned("unheld", "nvidia-alternative"))),
+    case("hold_incomplete", "nvidia-alternative", set_in("plan", planned("unheld", "nvidia-alternative")),
+         set_in("plan", planned("unheld", "nvidia-kernel-dkms"))),
+    case("package_half_configured", "linux-image-x", set_in("state.package_manager.broken", ["linux-image-x"])),
+    case("package_half_configured", "libcuda1", set_in("state.packages.libcuda1.status", "half-configured"),
+         set_in("state.packages.libcuda1.status", "config-files")),
+    case("package_set_split", "nvidia-kernel-dkms 520.56.06 beside 550.163.01",
+         set_in("state.packages.nvidia-kernel-dkms.version", "520.56.06-1"), set_in("state.packages.nvidia-kernel-dkms.version", "550.163.01-3")),
+    case("repository_unauthenticated", "/etc/apt/sources.list", set_in("state.package_manager.sources.0.options", {"trusted": "yes"}),
+         set_in("state.package_manager.sources.0.options", {"arch": "amd64"})),
+    case("repository_unauthenticated", "/etc/apt/sources.list", set_in("state.package_manager.sources.0.options", {"Allow-Insecure": "true"}),
+         both(set_in("state.package_manager.sources.0.options", {"trusted": "yes"}), set_in("state.package_manager.sources.0.enabled", False))),
+]
+
+
+def found(change, name="debian13-550"):
+    world = {"stack": stack.expand(name), "state": host(), "plan": {}, "target": None}
+    if change:
+        change(world)
+    return engine.findings(world["stack"], world["state"], world["target"], world["plan"])
+
+
+@pytest.mark.parametrize(("code", "subject", "fire", "silent", "name"), CASES)
+def test_a_rule_speaks_and_is_silent(code, subject, fire, silent, name):
+    loud = [row for row in found(fire, name) if row["code"] == code]
+    assert [row["subject"] for row in loud if subject in row["subject"]], loud
+    for row in loud:
+        assert row["message"].endswith(".") and "None" not in row["message"] and "%" not in row["message"]
+        assert row["remedy"]
+    assert not [row for row in found(silent, name) if row["code"] == code and subject in row["subject"]]
+
+
+def test_every_rule_has_a_case_and_every_code_a_rule():
+    tested = {param.values[0] for param in CASES}
+    rules = {rule.__name__ for rule in engine.RULES}
+    assert tested == rules
+    assert len(rules) == len(engine.RULES)
+    assert {code for code, row in engine.codes().items() if not row.get("raised_by")} == rules
+
+
+def test_an_exact_node_has_no_findings():
+    assert found(None) == []
+
+
+def test_a_loaded_proprietary_module_under_a_blackwell_gpu_is_broken_not_blocked():
+    rows = found(both(set_in("state.gpus.0.id", "10de:2901"), set_in("stack.driver.flavour", "open"), set_in("stack.driver.version", "570.211.01")))
+    assert [row["verdict"] for row in rows if row["code"] == "flavour_mismatch"] == ["broken"]
+
+
+def test_the_selected_foreign_userland_is_broken_and_the_idle_one_only_told():
+    idle = both(BESIDE, set_in("state.libraries", [{"soname": "libcuda.so.1", "version": "535.274.02"}]))
+    selected = both(BESIDE, set_in("state.libraries", [{"soname": "libcuda.so.1", "version": "550.163.01"}]))
+    weights = [[(row["severity"], row["verdict"]) for row in found(change, "debian13-535") if row["code"] == "inactive_userland"]
+               for change in (idle, selected)]
+    assert weights == [[("info", "in_sync")], [("error", "broken")]]
+
+
+def test_cuda_compat_that_is_installed_lifts_the_floor():
+    value = stack.expand({"driver": "470.256.02", "cuda": "12.4.1"}, exact=False)
+    state = {"gpus": [{"id": "10de:1db1"}], "packages": {"cuda-compat-12-4": package("550.54.15-1", "cuda-compat")}}
+    assert engine.verdict(engine.findings(value, state)) == "in_sync"
+    assert engine.verdict(engine.findings(value, dict(state, packages={}))) == "blocked"
+
+
+def failing_build(**change):
+    facts = copy.deepcopy(knowledge.load())
+    row = dict(next(row for row in facts["proven"]["builds"] if row["result"] == "fail"), **change)
+    facts["proven"]["builds"] = [row]
+    value = stack.expand({"os": "debian-13", "kernel": {"release": row["kernel"]["release"], "package_version": "6.12.117-1"},
+                          "driver": {"version": "550.163.01", "flavour": "open"}})
+    return value, facts
+
+
+@pytest.mark.parametrize(("change", "plan", "state", "expected"), [
+    ({}, {}, {}, ("error", "blocked")),
+    ({"certainty": "reported"}, {}, {}, ("warn", "in_sync")),
+    # Another revision, compiler or kernel build was not measured: nothing is known of it.
+    ({}, planned("changes", {"name": "nvidia-open-kernel-dkms", "version": "550.163.01-3"}), {}, None),
+    ({}, {}, {"packages": {"nvidia-open-kernel-dkms": package("550.163.01-3", "nvidia-open-gpu-kernel-modules")}}, None),
+    ({}, {}, {"kernel": {"installed": [{"release": KERNEL, "image": True, "compiler": "gcc 15.1.0"}]}}, None),
+    ({"kernel": {"release": KERNEL, "package_version": "6.12.117-9"}}, {}, {}, None),
+])
+def test_a_measured_failure_counts_for_exactly_its_key(change, plan, state, expected):
+    value, facts = failing_build(**change)
+    rows = engine.findings(value, dict({"os": value["os"]}, **state), plan=plan, facts=facts)
+    weights = [(row["severity"], row["verdict"]) for row in rows if row["code"] == "driver_fails_to_build_on_kernel"]
+    assert weights == ([expected] if expected else [])
+    assert bool([row for row in rows if row["code"] == "unproven"]) == (expected is None)
+
+
+def test_the_refusal_of_a_measured_failure_tells_the_evidence():
+    (row,) = engine.findings(stack.expand("debian13-550-open"))
+    for part in ("550.163.01-2", KERNEL, "gcc 14.2.0", "2026-11-30", "nvidia/nv-pci.c:237:9: error: too few arguments to function 'pci_resize_resource'"):
+        assert part in row["message"]
