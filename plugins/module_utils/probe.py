@@ -13,6 +13,7 @@ import os
 import selectors
 import shutil
 import signal
+import subprocess
 import time
 from collections import namedtuple
 
@@ -113,8 +114,11 @@ def _loader_libraries(root, tools):
     tool = shutil.which("ldconfig", path=tools)
     if tool is None:
         return _execute(["ldconfig"], tools)
-    with os.popen("'%s' -p" % tool) as listing:
-        return capture.with_targets(listing.read(), root)
+    # In this child's process group, so that the time limit covers it.
+    listing = subprocess.run([tool, "-p"], stdout=subprocess.PIPE, env=dict(os.environ, **ENVIRONMENT), check=False)
+    if listing.returncode:
+        raise OSError("ldconfig ended with exit status %d" % listing.returncode)
+    return capture.with_targets(listing.stdout.decode("utf-8", "replace"), root)
 
 
 PROBES = {
