@@ -17,7 +17,6 @@ class ActionModule(ActionBase):
     """Runs the module on the node unless a bundle is named."""
 
     TRANSFERS_FILES = False
-    _requires_connection = False
 
     def run(self, tmp=None, task_vars=None):
         """The module's result; with `bundle` the same keys from the recorded outputs. Raises AnsibleActionFail."""
