@@ -41,8 +41,8 @@ class Context:
 
     @functools.cached_property
     def os(self) -> Row:
-        """The distribution that facts are looked up for: the node's, else the stack's."""
-        return self.node_os or self.stack.get("os") or {}
+        """The distribution that facts are looked up for: the stack's, else the node's (os_differs tells where they differ)."""
+        return self.stack.get("os") or self.node_os
 
     @functools.cached_property
     def driver(self) -> Row:
@@ -87,7 +87,12 @@ class Context:
     @functools.cached_property
     def package_set(self) -> Row:
         """The package set of the driver; empty when none fits."""
-        return knowledge.package_set(self.facts, "driver", dict(self.stack, os=self.os), self.driver.get("flavour")) or {}
+        return self.set_of("driver") or {}
+
+    def set_of(self, product: str) -> t.Optional[Row]:
+        """The package set of a product of the stack; None where none fits."""
+        flavour = self.driver.get("flavour") if product == "driver" else None
+        return knowledge.package_set(self.facts, product, dict(self.stack, os=self.os), flavour)
 
     @functools.cached_property
     def packages(self) -> t.Dict[str, Row]:
@@ -108,7 +113,7 @@ class Context:
 
     def revision_of(self, package: str) -> t.Optional[str]:
         """The version that a package will have (by the plan) or has; None when neither is known."""
-        for component, row in self.planned("changes"):
+        for _component, row in self.planned("changes"):
             if row.get("name") == package:
                 return row.get("version")
         return (self.packages.get(package) or {}).get("version")

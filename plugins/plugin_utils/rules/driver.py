@@ -123,11 +123,10 @@ def no_package_set(ctx: Context) -> t.Iterator[Hit]:
         return
     for product in ctx.facts["packages"]["products"]:
         component = ctx.stack.get(product)
-        flavour = ctx.driver.get("flavour") if product == "driver" else None
-        if component and not knowledge.package_set(ctx.facts, product, dict(ctx.stack, os=ctx.os), flavour):
+        if component and not ctx.set_of(product):
             words = [str(component.get(key)) for key in ("version", "active", "profile", "provider", "source") if component.get(key)]
             yield Hit("%s@%s %s" % (product, ctx.os["id"], ctx.os["release"]), "%s %s has no known packages for %s %s." % (
-                ctx.os["id"], ctx.os["release"], product, " ".join(words + ([flavour] if flavour else []))))
+                ctx.os["id"], ctx.os["release"], product, " ".join(words + ([ctx.driver["flavour"]] if product == "driver" else []))))
 
 
 RULES = (driver_branch_unknown, flavour_not_in_branch, gpu_needs_proprietary, flavour_mismatch, gpu_needs_newer_driver,

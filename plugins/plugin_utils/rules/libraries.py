@@ -33,6 +33,9 @@ def inactive_userland(ctx: Context) -> t.Iterator[Hit]:
     if not wanted or "." not in wanted:
         return
     own_sources = ctx.package_set.get("one_version") or []
+    # Before anything of the stack's own driver is there, another driver's libraries are simply the node's driver.
+    if not any(upstream(row.get("version")) == wanted for row in ctx.packages_from(own_sources).values()):
+        return
     beside: t.Dict[str, t.List[str]] = {}
     for name, row in ctx.packages_from(["nvidia-graphics-drivers(-.+)?"]).items():
         version = upstream(row.get("version"))

@@ -52,14 +52,14 @@ def package_not_pinned(ctx: Context) -> t.Iterator[Hit]:
 
 def stale_pin(ctx: Context) -> t.Iterator[Hit]:
     """No pin of ours names another version than the installed one."""
-    for component, entry in _drift(ctx, "pin_differs"):
+    for _component, entry in _drift(ctx, "pin_differs"):
         yield Hit("%s=%s" % (entry["name"], entry["want"]), "%s is pinned to %s, but %s is installed." % (
             entry["name"], entry["want"], entry["have"]))
 
 
 def alternative_differs(ctx: Context) -> t.Iterator[Hit]:
     """The alternatives of the driver point where the stack's driver lies, and stay there."""
-    for component, entry in _drift(ctx, "alternative_differs"):
+    for _component, entry in _drift(ctx, "alternative_differs"):
         if entry.get("have") == entry["want"]:
             text = "%s points at %s, but in automatic mode: another package may move it." % (entry["name"], entry["want"])
         else:
@@ -68,13 +68,9 @@ def alternative_differs(ctx: Context) -> t.Iterator[Hit]:
 
 
 def _requested(ctx: Context) -> t.Set[str]:
-    """The packages that the driver's and the other products' sets ask for by name."""
-    names = set()
-    for product in ctx.facts["packages"]["products"].values():
-        for row in product["sets"]:
-            for request in row["requests"]:
-                names.add(request["name"].format(release=ctx.kernel))
-    return names
+    """The packages that the stack's products ask for by name."""
+    sets = [ctx.set_of(product) for product in ctx.facts["packages"]["products"] if ctx.stack.get(product)]
+    return {request["name"].format(release=ctx.kernel) for row in sets if row for request in row["requests"]}
 
 
 def package_not_held(ctx: Context) -> t.Iterator[Hit]:

@@ -20,9 +20,10 @@ def _name(system: t.Mapping[str, t.Any]) -> str:
 
 def os_unknown(ctx: Context) -> t.Iterator[Hit]:
     """The distribution release has a row."""
-    if ctx.os and not knowledge.distribution(ctx.facts, ctx.os):
+    system = ctx.node_os or ctx.os
+    if system and not knowledge.distribution(ctx.facts, system):
         served = ", ".join("%(id)s %(release)s" % row for row in ctx.facts["distributions"]["distributions"])
-        name = "%s %s" % (ctx.os.get("id"), ctx.os.get("release"))
+        name = "%s %s" % (system.get("id"), system.get("release"))
         yield Hit(name, "No facts are known about %s; known: %s." % (name, served))
 
 

@@ -88,8 +88,7 @@ def claim(target=None, **components):
 V100, H100, B200, T4 = ({"gpus": [pci]} for pci in ("10de:1db1", "10de:2330", "10de:2901", "10de:1eb8"))
 ON_13 = {"os": {"id": "debian", "release": "13", "arch": "x86_64"}}
 RUNS_OLD = both(set_in("state.kernel.running", OLD_KERNEL))
-BESIDE = both(set_in("state.packages.libcuda1", package("550.163.01-2", "nvidia-graphics-drivers")),
-              set_in("state.packages.nvidia-kernel-dkms", package("550.163.01-2", "nvidia-graphics-drivers")))
+BESIDE = set_in("state.packages.libnvidia-tesla-535-cuda1", package("535.274.02-1~deb13u1", "nvidia-graphics-drivers-tesla-535"))
 
 CASES = [
     case("os_unknown", "debian 11", set_in("state.os.release", "11")),
@@ -119,9 +118,8 @@ CASES = [
     case("unproven", "driver 550.163.01 proprietary@6.12.90+deb13-amd64",
          set_in("stack.kernel", {"release": "6.12.90+deb13-amd64", "package_version": "6.12.90-1"})),
     case("unproven", "cuda 12.4.9", claim(cuda="12.4.9"), claim(cuda="12.4")),
-    case("no_package_set", "nccl@debian 12", both(
-        set_in("state.os.release", "12"), set_in("stack.os.release", "12"),
-        set_in("stack.driver", stack.expand("debian12-535")["driver"]))),
+    case("no_package_set", "nccl@debian 12", set_in("stack.os.release", "12")),
+    case("no_package_set", "driver@debian 13", set_in("stack.driver.version", "580.65.06")),
     case("cuda_unknown", "99.1.0", claim(cuda="99.1.0"), claim(cuda="11.8.0")),
     case("cuda_not_supported_by_driver", "cuda 12.4.1@470.256.02", claim(cuda="12.4.1", driver="470.256.02"),
          claim(cuda="11.8.0", driver="470.256.02")),
@@ -159,7 +157,7 @@ CASES = [
          set_in("state.dkms.0.flags", ["original_exists"])),
     case("driver_library_mismatch", "module 535.274.02 / libcuda.so.1 550.163.01",
          set_in("state.modules.loaded.version", "535.274.02"), set_in("state.libraries.0.version", None)),
-    case("inactive_userland", "550.163.01 (libcuda1, libnvidia-ml1)", BESIDE, set_in("state.packages", {}), name="debian13-535"),
+    case("inactive_userland", "550.163.01 (libcuda1, libnvidia-ml1)", BESIDE, name="debian13-535"),
     case("package_version_differs", "libcuda1 550.144.03-1, wanted 550.163.01-*",
          set_in("plan", drift("libcuda1", "550.144.03-1", r"550\.163\.01-.+", "package_version_differs"))),
     case("package_missing", "libnccl2", set_in("plan", drift("libnccl2", None, r"2\.22\.3-.+", "package_missing", "nccl"))),
