@@ -1,0 +1,27 @@
+# Copyright: (c) 2026, lockstep.gpu contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The plan filter; what it means: plan.yml beside this file."""
+from __future__ import annotations
+
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.lockstep.gpu.plugins.plugin_utils import knowledge, plan
+
+
+def make_plan(stack, state, resolved=None):
+    """A long-form stack and a node's state to its plan (see plugin_utils/plan.py)."""
+    try:
+        need = plan.wanted(stack, knowledge.load(), [gpu["id"] for gpu in state.get("gpus") or []])
+    except plan.PlanError as error:
+        raise AnsibleFilterError(str(error)) from error
+    return dict(plan.plan(need, state, resolved), slices=need["slices"], alternatives=need["alternatives"],
+                remarks=need["remarks"], flavour=need["flavour"], proof=plan.proof_of(stack, need))
+
+
+class FilterModule:
+    """Filters about what has to be done."""
+
+    def filters(self):
+        """Names to functions."""
+        return {"plan": make_plan}

@@ -1,0 +1,173 @@
+# Copyright: (c) 2026, lockstep.gpu contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""apt and dpkg as a resolver to ask and a hand to act. No judgement here: closure.py decides.
+
+Formats: apt-get(8) -s prints ``Inst name [old] (new origin [arch])`` and ``Remv name [old]``;
+``apt-cache madison`` prints ``name | version | source`` lines; ``apt-cache show`` prints deb822 stanzas.
+"""
+from __future__ import annotations
+
+import os
+import re
+import shutil
+
+from ansible_collections.lockstep.gpu.plugins.module_utils.parse_apt import OWN_PREFERENCES, OWN_SOURCES, deb822
+
+LISTS = "/var/lib/apt/lists"
+
+# The same answer on every node: a named solver, no phased updates (Ubuntu decides those by machine-id),
+# no recommended packages, and patience where another apt runs.
+COMMON = [
+    "-o", "APT::Solver=internal",
+    "-o", "APT::Get::Always-Include-Phased-Updates=true",
+    "-o", "APT::Install-Recommends=false",
+    "-o", "DPkg::Lock::Timeout=600",
+    "-o", "Acquire::Retries=3",
+]
+CHANGE = ["-y", "-f", "--allow-downgrades", "--allow-change-held-packages"]
+# Services must not be restarted in mid-run; the roles say when.
+ACT_ENV = {"NEEDRESTART_SUSPEND": "1", "APT_LISTCHANGES_FRONTEND": "none", "UCF_FORCE_CONFFOLD": "1"}
+CONFFILES = ["-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold"]
+
+_INST = re.compile(r"^Inst (?P<name>\S+) (?:\[(?P<old>[^\]]+)\] )?\((?P<new>\S+) (?P<origin>[^\[)]*?)\s*\[(?P<arch>[^\]]+)\]")
+_REMV = re.compile(r"^(?:Remv|Purg) (?P<name>\S+)")
+
+
+class AptError(Exception):
+    """apt refused or failed; the text is its own words."""
+
+
+def parse_madison(text):
+    """{name: [versions]} in apt's order, without doubles."""
+    found = {}
+    for line in text.splitlines():
+        fields = [field.strip() for field in line.split("|")]
+        if len(fields) == 3 and fields[0] and fields[1]:
+            versions = found.setdefault(fields[0], [])
+            if fields[1] not in versions:
+                versions.append(fields[1])
+    return found
+
+
+def parse_simulation(text):
+    """({name: {version, old, origin}}, [removed names]) of ``apt-get -s``."""
+    installs, removes = {}, []
+    for line in text.splitlines():
+        match = _INST.match(line)
+        if match:
+            installs[match["name"]] = {"version": match["new"], "old": match["old"], "origin": match["origin"].strip()}
+            continue
+        match = _REMV.match(line)
+        if match:
+            removes.append(match["name"])
+    return installs, removes
+
+
+def parse_show(text):
+    """{name: metadata} of ``apt-cache show``; source falls back to the package's own name and version."""
+    found = {}
+    for stanza in deb822(text).value:
+        name = stanza.get("package")
+        if not name or name in found:
+            continue
+        match = re.match(r"(\S+)(?:\s+\(([^)]+)\))?$", stanza.get("source", name))
+        found[name] = {
+            "version": stanza.get("version"), "arch": stanza.get("architecture"),
+            "source": match.group(1) if match else name,
+            "source_version": (match.group(2) if match else None) or stanza.get("version"),
+            "sha256": stanza.get("sha256"), "size": int(stanza.get("size") or 0),
+            "installed_kib": int(stanza.get("installed-size") or 0),
+        }
+    return found
+
+
+def missing_words(text):
+    """apt's own explanation out of stderr and stdout, without its progress lines."""
+    keep = [line.strip() for line in text.splitlines()
+            if re.match(r"\s*(E:|W:|N:|Err:|.* : |The following packages have unmet)", line)]
+    return "\n".join(keep[-25:]) or "\n".join(text.strip().splitlines()[-10:])
+
+
+class Apt:
+    """apt through a runner; options put before each call let it work on a private set of lists."""
+
+    def __init__(self, run, options=()):
+        self._run = run
+        self._options = COMMON + list(options)
+
+    def update(self):
+        """Read the package lists; any source that fails is an error, since a stale list would lie."""
+        result = self._run(["apt-get", "update", "-q", *self._options, "-o", "APT::Update::Error-Mode=any"], ok=None)
+        if result.rc != 0:
+            raise AptError("the package lists cannot be read:\n" + missing_words(result.out + result.err))
+
+    def versions(self, names):
+        """{name: [versions the archives have]}; a name that is nowhere is left out."""
+        if not names:
+            return {}
+        return parse_madison(self._run(["apt-cache", *self._options, "madison", *sorted(names)], ok=(0, 100)).out)
+
+    def names_like(self, prefix):
+        """Names of known packages that start with prefix."""
+        return sorted(self._run(["apt-cache", *self._options, "pkgnames", prefix], ok=(0, 100)).out.split())
+
+    def show(self, targets):
+        """Metadata of exact packages, targets = {name: version}."""
+        if not targets:
+            return {}
+        wanted = ["%s=%s" % item for item in sorted(targets.items())]
+        return parse_show(self._run(["apt-cache", *self._options, "show", *wanted], ok=(0, 100)).out)
+
+    def simulate(self, arguments, verb="install"):
+        """What apt-get would do: ({name: {version, old, origin}}, [removed]). Raises AptError when it cannot."""
+        result = self._run(["apt-get", "-s", verb, "--no-install-recommends", *CHANGE, *self._options, *arguments], ok=None)
+        if result.rc != 0:
+            raise AptError(missing_words(result.out + "\n" + result.err))
+        return parse_simulation(result.out)
+
+    def act(self, arguments):
+        """Do it. Raises AptError with what apt and dpkg said."""
+        result = self._run(["apt-get", "install", "-q", "--no-install-recommends", *CHANGE, *CONFFILES, *self._options,
+                            *arguments], ok=None, env=ACT_ENV)
+        if result.rc != 0:
+            raise AptError(missing_words(result.out + "\n" + result.err))
+
+
+def overlay(folder, own_sources):
+    """Options for a private apt below folder: same sources and user settings, our planned source instead of ours.
+
+    The node's own lists, pins and caches are not touched; its lists are linked in, so that a fresh one is not
+    downloaded again. Our own pins are left out: they say what was, not what is wanted.
+    """
+    for name in ("lists/partial", "cache/archives/partial", "sources.list.d", "preferences.d"):
+        os.makedirs(os.path.join(folder, name))
+    for source, target, own in (("/etc/apt/sources.list.d", "sources.list.d", OWN_SOURCES),
+                                ("/etc/apt/preferences.d", "preferences.d", OWN_PREFERENCES)):
+        for name in sorted(os.listdir(source)) if os.path.isdir(source) else []:
+            path = os.path.join(source, name)
+            if path != own and os.path.isfile(path):
+                shutil.copy(path, os.path.join(folder, target, name))
+    if own_sources:
+        with open(os.path.join(folder, "sources.list.d", os.path.basename(OWN_SOURCES)), "w", encoding="utf-8") as out:
+            out.write(own_sources)
+    for name in os.listdir(LISTS) if os.path.isdir(LISTS) else []:
+        path = os.path.join(LISTS, name)
+        if os.path.isfile(path) and name != "lock":
+            copy_cheaply(path, os.path.join(folder, "lists", name))
+    return [
+        "-o", "Dir::State::lists=%s/lists" % folder,
+        "-o", "Dir::Cache=%s/cache" % folder,
+        "-o", "Dir::Etc::sourceparts=%s/sources.list.d" % folder,
+        "-o", "Dir::Etc::preferencesparts=%s/preferences.d" % folder,
+        "-o", "Acquire::Languages=none",
+        "-o", "APT::Sandbox::User=root",
+    ]
+
+
+def copy_cheaply(source, target):
+    """Hard link where the file system allows it (apt replaces lists by rename, never in place), else copy."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy(source, target)

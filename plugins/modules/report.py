@@ -1,0 +1,48 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, lockstep.gpu contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: report
+short_description: Show and write the report of a play
+version_added: 0.1.0
+author: lockstep.gpu contributors (@lockstep-gpu)
+description:
+  - Joins what the roles found about every node of the play into one report, shows it as a table, and writes it as JSON.
+  - Runs on the controller; nothing is done on a node. It also writes in check mode, since the file is the answer.
+extends_documentation_fragment:
+  - lockstep.gpu.attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+options:
+  path:
+    description: Where the JSON goes, on the controller.
+    type: path
+    required: true
+"""
+
+EXAMPLES = r"""
+- name: Report
+  lockstep.gpu.report:
+    path: lockstep-report.json
+  run_once: true
+"""
+
+RETURN = r"""
+path:
+  description: The file.
+  type: str
+  returned: success
+verdicts:
+  description: Verdict by node.
+  type: dict
+  returned: success
+  sample: {gpu01: in_sync}
+"""

@@ -1,0 +1,81 @@
+# Copyright: (c) 2026, lockstep.gpu contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One node's record for the report: what was wanted, found, proven, and what went wrong on the way."""
+from __future__ import annotations
+
+from . import engine
+
+# Which finding a proof row is when what a program gets differs from the stack.
+CONTRADICTIONS = {
+    "libcuda": "driver_library_mismatch", "libnvidia-ml": "driver_library_mismatch", "nvidia-smi": "driver_library_mismatch",
+    "libcudart": "active_cuda_differs", "nvcc": "active_cuda_differs", "libnccl": "nccl_other_copy",
+    "modprobe": "kernel_module_missing", "initramfs": "initramfs_missing",
+}
+
+
+def contradictions(probe):
+    """Findings for the rows of cuda_probe whose value is not the expected one."""
+    found = []
+    for subject in (probe or {}).get("contradicted") or []:
+        row = probe["proof"][subject]
+        code = CONTRADICTIONS.get(subject, "kernel_module_missing" if subject.startswith("module:") else "proof_failed")
+        message = "%s is %s, the stack says %s: %s" % (subject, row["value"], row["expected"], row["detail"])
+        found.append(engine.finding(code, "%s %s" % (subject, row["value"]), message))
+    return found
+
+
+def failures(failure):
+    """Findings for a task that ended the run on this node: {task, result}."""
+    if not failure:
+        return []
+    result = failure["result"]
+    if result.get("problems"):
+        return [engine.finding(row["code"], row["name"], row["message"]) for row in result["problems"]]
+    if result.get("first_error"):
+        diagnosis = (result.get("diagnosis") or {}).get("meaning")
+        message = "The kernel module does not build. First error: %s.%s Log: %s" % (
+            result["first_error"], " " + diagnosis if diagnosis else "", result.get("log_path"))
+        return [engine.finding("dkms_build_failed", result.get("subject") or failure["task"], message)]
+    return [engine.finding("run_failed", failure["task"], str(result.get("msg") or result)[:2000])]
+
+
+def components(plan):
+    """Rows for the report: wanted, have, and in one word how the node stands."""
+    rows = []
+    for name, part in plan["components"].items():
+        state_word = "exact, held" if part["converged"] else ", ".join(sorted({row["why"] for row in part["drift"]})) or "to do"
+        rows.append({"name": name, "wanted": part["wanted"], "have": part["have"],
+                     "state": state_word.replace("package_", "").replace("_", " ")})
+    return rows
+
+
+def refusal(findings):
+    """The blocking findings as one text for a person: what, why, by which source, and what to do."""
+    lines = ["Refused before any change:"]
+    for row in findings:
+        if row["verdict"] == "blocked" and not row.get("accepted"):
+            lines.append("%s@%s: %s" % (row["code"], row["subject"], row["message"]))
+            lines += ["  %s: %s" % (label, row[key]) for label, key in (("source", "source"), ("remedy", "remedy")) if row.get(key)]
+    return "\n".join(lines)
+
+
+def node_record(stack, state, plan, findings, probe=None, failure=None, done=()):
+    """The record: {stack, verdict, findings, components, proof, not_proven, plan, changed, state}.
+
+    stack, state, plan: None where the run ended before they were known. findings: of the rules. probe: what cuda_probe
+    returned. failure: {task, result} of the task that ended the run. done: actions that were taken.
+    """
+    found = [dict(row) for row in findings or []] + contradictions(probe) + failures(failure)
+    rows = list((probe or {}).get("proof", {}).values())
+    not_proven = engine.not_proven(stack, state) if stack and state else []
+    not_proven += [{"subject": row["subject"], "reason": row["detail"]} for row in rows if row["value"] is None]
+    todo = plan["actions"] if plan and not (plan["converged"] and not plan["actions"]) else []
+    if todo and not failure and engine.verdict(found) == "in_sync":
+        found.append(engine.finding("stack_not_installed", (stack or {}).get("name") or "stack",
+                                    "%d steps lead from here to the stack." % len(todo)))
+    return {
+        "stack": (stack or {}).get("name"), "verdict": engine.verdict(found), "findings": found,
+        "components": components(plan) if plan else [], "proof": [row for row in rows if row["value"] is not None],
+        "not_proven": not_proven, "plan": todo, "changed": list(done), "state": state,
+    }

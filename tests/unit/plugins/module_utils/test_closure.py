@@ -1,0 +1,160 @@
+# Copyright: (c) 2026, lockstep.gpu contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What belongs to the closure, what differs, what must not happen."""
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.lockstep.gpu.plugins.module_utils import closure
+from ansible_collections.lockstep.gpu.plugins.module_utils.parse_apt import OWN_PREFERENCES, parse_own_pins
+
+DRIVER = {
+    "name": "driver", "version": "535.274.02", "pattern": r"535\.274\.02-.+",
+    "requests": [{"name": "nvidia-tesla-535-kernel-dkms", "version": r"535\.274\.02-.+"}],
+    "sources": ["nvidia-graphics-drivers(-.+)?", "nvidia-modprobe"],
+    "one_version": ["nvidia-graphics-drivers-tesla-535"],
+    "family": ["nvidia-graphics-drivers", "nvidia-graphics-drivers-tesla-535"],
+    "others": ["nvidia-kernel-dkms", "nvidia-persistenced"], "rivals": ["nvidia-kernel-dkms"],
+}
+KERNEL = {
+    "name": "kernel", "version": "6.12.117+deb13-amd64", "pattern": r"6\.12\.117-1", "sources": ["linux", "linux-signed-amd64"],
+    "requests": [{"name": "linux-image-6.12.117+deb13-amd64", "version": r"6\.12\.117-1"}],
+}
+SLICES = [KERNEL, DRIVER]
+
+
+def package(version, source, hold=True, status="installed"):
+    return {"version": version, "source": source, "hold": hold, "status": status, "arch": "amd64"}
+
+
+def converged():
+    return {
+        "linux-image-6.12.117+deb13-amd64": package("6.12.117-1", "linux-signed-amd64"),
+        "nvidia-tesla-535-kernel-dkms": package("535.274.02-1", "nvidia-graphics-drivers-tesla-535"),
+        "libcuda1": package("550.163.01-2", "nvidia-graphics-drivers"),
+        "libc6": package("2.41-12", "glibc", hold=False),
+    }
+
+
+def pins(packages):
+    return {name: row["version"] for name, row in packages.items() if name != "libc6"}
+
+
+def test_a_converged_node_has_no_drift():
+    packages = converged()
+    for part in SLICES:
+        assert closure.drift(part, SLICES, packages, pins(packages)) == []
+
+
+@pytest.mark.parametrize("change, why, name", [
+    (lambda p: p.pop("nvidia-tesla-535-kernel-dkms"), "package_missing", "nvidia-tesla-535-kernel-dkms"),
+    (lambda p: p["nvidia-tesla-535-kernel-dkms"].update(version="535.216.03-1"), "package_version_differs",
+     "nvidia-tesla-535-kernel-dkms"),
+    (lambda p: p["nvidia-tesla-535-kernel-dkms"].update(status="half-configured"), "package_half_configured",
+     "nvidia-tesla-535-kernel-dkms"),
+    (lambda p: p.update(extra=package("535.216.03-1", "nvidia-graphics-drivers-tesla-535")), "package_set_split", "extra"),
+    (lambda p: p["libcuda1"].update(hold=False), "package_not_held", "libcuda1"),
+    (lambda p: p["libcuda1"].update(version="550.163.01-3"), "pin_differs", "libcuda1"),
+    (lambda p: p.update({"nvidia-modprobe": package("570.1-1", "nvidia-modprobe")}), "not_pinned", "nvidia-modprobe"),
+])
+def test_each_kind_of_drift_is_named(change, why, name):
+    packages = converged()
+    agreed = pins(packages)
+    change(packages)
+    found = closure.drift(DRIVER, SLICES, packages, agreed)
+    assert (name, why) in {(row["name"], row["why"]) for row in found}
+    assert closure.drift(KERNEL, SLICES, packages, agreed) == []
+
+
+def test_what_is_gone_but_configured_is_missing_not_broken():
+    packages = converged()
+    packages["nvidia-tesla-535-kernel-dkms"]["status"] = "config-files"
+    assert [row["why"] for row in closure.drift(DRIVER, SLICES, packages, pins(packages))] == ["package_missing"]
+
+
+@pytest.mark.parametrize("available, installed, pinned, expected", [
+    (["1.2-3", "1.2-2", "1.3-1"], None, None, "1.2-3"),           # the newest revision that fits, never another version
+    (["1.2-3", "1.2-2"], "1.2-2", None, "1.2-2"),                 # a newer revision does not move a node
+    (["1.2-3", "1.2-2"], "1.2-3", "1.2-2", "1.2-2"),              # drift goes back to what was agreed
+    (["1.2-3"], "1.2-2", "1.2-1", "1.2-3"),                       # the agreed one is gone from the archive
+    ([], "1.2-2", None, "1.2-2"),                                 # gone from the archive, but there
+    (["1.3-1"], "1.1-1", "1.1-1", None),                          # a changed stack is not satisfied by old pins
+    (["1.2-10", "1.2-9"], None, None, "1.2-10"),                  # dpkg's order, not the text's
+])
+def test_which_revision_a_request_means(available, installed, pinned, expected):
+    assert closure.wanted_version({"version": r"1\.2-.+"}, available, installed, pinned) == expected
+
+
+def test_leftovers_are_the_other_sets_of_the_product_only():
+    packages = dict(converged(), **{
+        "nvidia-kernel-dkms": package("550.163.01-2", "nvidia-graphics-drivers"),
+        "nvidia-persistenced": package("550.163.01-1", "nvidia-persistenced"),
+        "nvidia-modprobe": package("570.1-1", "nvidia-modprobe"),
+    })
+    assert closure.leftovers(DRIVER, packages) == ["libcuda1", "nvidia-kernel-dkms", "nvidia-persistenced"]
+
+
+def rows_for(installs, packages=None, sources=None):
+    meta = {name: {"source": (sources or {}).get(name, "glibc")} for name in installs}
+    return closure.close(SLICES, packages or {}, installs, meta)
+
+
+def test_the_closure_has_all_managed_and_only_changing_base_packages():
+    packages = converged()
+    rows = rows_for({"nvidia-modprobe": "570.1-1", "perl": "5.40-1"}, packages, {"nvidia-modprobe": "nvidia-modprobe"})
+    assert {(row["name"], row["change"], row["managed"]) for row in rows} == {
+        ("libcuda1", "keep", True), ("linux-image-6.12.117+deb13-amd64", "keep", True),
+        ("nvidia-tesla-535-kernel-dkms", "keep", True), ("nvidia-modprobe", "install", True), ("perl", "install", False)}
+
+
+def test_a_row_belongs_to_the_transaction_that_brings_it():
+    rows = rows_for({"libcuda1": "550.163.01-2"}, {}, {"libcuda1": "nvidia-graphics-drivers"})
+    placed = closure.place(rows, SLICES, [("kernel", {}), ("driver", {}), ("cuda", {"libcuda1": {}})])
+    assert (placed[0]["component"], placed[0]["step"]) == ("driver", "cuda")
+
+
+@pytest.mark.parametrize("installs, sources, removed, code", [
+    ({"nvidia-kernel-dkms": "550.163.01-2"}, {"nvidia-kernel-dkms": "nvidia-graphics-drivers"}, [], "transaction_leaves_lock"),
+    ({"libx": "535.216.03-1"}, {"libx": "nvidia-graphics-drivers-tesla-535"}, [], "transaction_leaves_lock"),
+    ({"linux-image-6.12.200+deb13-amd64": "6.12.200-1"}, {"linux-image-6.12.200+deb13-amd64": "linux-signed-amd64"}, [],
+     "transaction_installs_unlocked_kernel"),
+    ({}, {}, ["postgresql"], "transaction_leaves_lock"),
+    ({"libcuda1": "550.163.01-2"}, {"libcuda1": "nvidia-graphics-drivers"}, [], None),
+    ({"perl": "5.40-1"}, {}, [], None),
+])
+def test_what_a_transaction_must_not_do(installs, sources, removed, code):
+    found = closure.objections(SLICES, {}, rows_for(installs, {}, sources), removed, [], {})
+    assert [row["code"] for row in found] == ([code] if code else [])
+
+
+@pytest.mark.parametrize("own_pins, refused", [({}, True), ({"libcuda1": "550.1-1"}, False)])
+def test_a_hold_of_the_users_own_stops_the_run(own_pins, refused):
+    packages = {"libcuda1": package("550.1-1", "nvidia-graphics-drivers")}
+    rows = rows_for({"libcuda1": "550.163.01-2"}, packages, {"libcuda1": "nvidia-graphics-drivers"})
+    found = closure.objections(SLICES, packages, rows, [], [], own_pins)
+    assert bool(found) is refused
+    if refused:
+        assert found[0]["code"] == "package_held_by_user" and "apt-mark unhold libcuda1" in found[0]["message"]
+
+
+def test_pins_of_products_that_were_not_asked_for_stay():
+    packages = {"libnccl2": package("2.22.3-1-1", "nvidia-nccl"), "gone": package("1-1", "nvidia-nccl", status="config-files")}
+    rows = rows_for({"nvidia-modprobe": "570.1-1"}, packages, {"nvidia-modprobe": "nvidia-modprobe"})
+    assert closure.pins_after(SLICES, rows, {"libnccl2": "2.22.3-1-1", "gone": "1-1", "nvidia-modprobe": "550-1"}, packages) == {
+        "libnccl2": "2.22.3-1-1", "nvidia-modprobe": "570.1-1"}
+
+
+NAMES = st.from_regex(r"[a-z0-9][a-z0-9.+-]{1,20}", fullmatch=True)
+VERSIONS = st.from_regex(r"([0-9]:)?[0-9][0-9a-z.+~]{0,10}-[0-9a-z.+~]{1,5}", fullmatch=True)
+
+
+@given(st.dictionaries(NAMES, VERSIONS, max_size=8))
+def test_pins_survive_writing_and_reading(wanted):
+    assert parse_own_pins(closure.render_pins(wanted)) == wanted
+
+
+def test_pins_are_written_where_they_are_read():
+    assert OWN_PREFERENCES.endswith(".pref")
