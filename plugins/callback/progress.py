@@ -8,7 +8,7 @@ DOCUMENTATION = r"""
 name: progress
 type: notification
 version_added: 0.1.0
-author: lockstep.gpu contributors
+author: lockstep.gpu contributors (@lockstep-gpu)
 short_description: Says during long tasks what is going on
 description:
   - While a task runs for long (a download, a DKMS build), prints a line from time to time with the hosts, the task and the time so far.

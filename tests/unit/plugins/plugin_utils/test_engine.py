@@ -5,8 +5,12 @@
 from __future__ import annotations
 
 import itertools
+import pathlib
 
 import pytest
+import yaml
+from ansible_collections.lockstep.gpu.plugins.module_utils.bundle import BundleProbe
+from ansible_collections.lockstep.gpu.plugins.module_utils.facts import result
 from ansible_collections.lockstep.gpu.plugins.plugin_utils import engine, stack
 from hypothesis import given
 from hypothesis import strategies as st
@@ -87,3 +91,19 @@ def test_a_state_is_not_changed():
     before = repr(state)
     engine.findings(stack.expand("debian13-550"), state)
     assert repr(state) == before
+
+
+BUNDLES = pathlib.Path(__file__).resolve().parents[3] / "fixtures" / "bundles"
+
+
+@pytest.mark.parametrize(("bundle", "name", "codes"), [
+    ("debian13-550", "debian13-550", set()),
+    ("debian12-535", "debian12-535", set()),
+    # The recorded node is healthy with 550; wanting 535 there is drift, which the plan tells, and nothing is broken.
+    ("debian13-550", "debian13-535", set()),
+    ("debian12-535", "debian13-550", {"os_differs"}),
+])
+def test_recorded_nodes_give_no_other_findings_without_a_plan(bundle, name, codes):
+    state = result(BundleProbe(str(BUNDLES / bundle), yaml.safe_load), ["local"])["ansible_facts"]["lockstep"]
+    found = {row["code"] for row in engine.findings(stack.expand(name), state) if row["severity"] == "error"}
+    assert found == codes
