@@ -20,6 +20,7 @@ from ansible_collections.lockstep.gpu.plugins.module_utils.parse_dkms import par
 
 ACTING_VERBS = {"add", "build", "install", "uninstall", "unbuild", "remove", "autoinstall", "kernel_postinst", "kernel_prerm"}
 POLL_SECONDS = 2.0
+DESTINATION = "updates/dkms"    # below /lib/modules/<release>; DKMS puts every module there on Debian and Ubuntu
 
 Wanted = namedtuple("Wanted", ["module", "version", "kernel", "arch", "state", "files"])
 # state: absent, added, built, installed or broken. faults: why it is not what `state` claims.
@@ -215,8 +216,10 @@ class Tree:
         return parse_dkms_status(result.out).value
 
     def _unaccounted(self, wanted, others, hashed):
-        """Module files on disk though DKMS has nothing installed: (paths nobody owns, what packages own, descriptions)."""
-        on_disk = [] if others else self._files_on_disk(wanted, hashed)
+        """Module files in DKMS's place though it has nothing installed: (paths nobody owns, what packages own, descriptions)."""
+        place = os.path.join(self.kernel_dir(wanted.kernel), DESTINATION)
+        found = {} if others else module_files.find(place, self._stems(wanted))
+        on_disk = module_files.describe(self._run, [found[name] for name in sorted(found)], hashed)
         leftovers, owned = [], []
         for item in on_disk:
             owner = self._run(["dpkg-query", "-S", item["path"]], ok=None)
@@ -250,13 +253,16 @@ class Tree:
             self._dkms(step, ["unbuild", *own, *where])
             # DKMS skips a half-made folder here ("not built") and refuses it later ("already built").
             shutil.rmtree(self.built_dir(wanted), ignore_errors=True)
+        elif step == "uninstall":
+            self._dkms(step, ["uninstall", *own, *where])
+            # DKMS leaves a file that it doesn't recognize, and its next install would archive that as the kernel's own.
+            self._delete(self._unaccounted(wanted, [], False)[0])
         elif step == "replace":
             for version in seen.others:
                 if os.path.exists(self.path("var/lib/dkms", wanted.module, version, "source", "dkms.conf")):
                     self._dkms(step, ["uninstall", "-m", wanted.module, "-v", version, *where])
         elif step == "clean":
-            for path in seen.leftovers:
-                os.remove(path)
+            self._delete(seen.leftovers)
             self._run(["depmod", wanted.kernel])
         elif step == "install":
             # --force: the exact version is wanted even where the kernel carries a newer one of the same name.
@@ -265,6 +271,10 @@ class Tree:
             self._dkms(step, ["remove", *own, *(where if wanted.kernel else ["--all"])])
         else:
             self._dkms(step, [step, *own, *where])
+
+    def _delete(self, paths):
+        for path in paths:
+            os.remove(path)
 
     def _dkms(self, step, words):
         result = self._run(["dkms", *words], ok=None)

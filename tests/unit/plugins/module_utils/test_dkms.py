@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import itertools
+import pathlib
 
 import pytest
 
@@ -234,6 +235,24 @@ def test_remains_of_a_killed_installation_are_deleted(node):
     assert dkms.plan(WANTED, found) == ["clean", "install"]
     node.tree.do("clean", WANTED, found)
     assert node.tree.observe(WANTED).leftovers == []
+
+
+def test_the_kernels_own_module_of_that_name_is_no_leftover(node):
+    node.register()
+    node.build()
+    node.put("lib/modules", KERNEL, "kernel/drivers/nvidia-current.ko.xz")
+    node.status = STATUS % (KERNEL, "built")
+    found = node.tree.observe(WANTED)
+    assert (found.leftovers, found.owned) == ([], [])
+
+
+def test_damaged_files_that_dkms_does_not_take_out_are_deleted(node):
+    node.register()
+    node.build()
+    path = node.install(["nvidia-current"])[0]
+    node.tree.do("uninstall", WANTED, seen("installed"))
+    assert node.calls[0][:2] == ["dkms", "uninstall"]
+    assert not pathlib.Path(path).exists()
 
 
 def test_files_of_a_package_are_not_leftovers(node):
