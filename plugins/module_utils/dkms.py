@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import shutil
 import signal
@@ -48,7 +49,7 @@ def plan(wanted, seen):
     """
     if wanted.state == "absent":
         if seen.state == "broken":
-            return ["forget"]
+            return ["forget"] + (["clean"] if seen.leftovers else [])
         steps = ["remove"] if seen.tree and (seen.state != "added" or wanted.kernel is None) else []
         return steps + (["clean"] if seen.leftovers else [])
     steps = []
@@ -170,21 +171,29 @@ class Tree:
     def observe(self, wanted, hashed=True):
         """What is there for a Wanted with a kernel (or, kernel None, for all kernels together): an Observed."""
         tree = os.path.isdir(self.module_dir(wanted))
-        if tree and not os.path.exists(self.module_dir(wanted, "source", "dkms.conf")):
-            return Observed("broken", ["the registered source of %s/%s is gone" % wanted[:2]], False, [], [], [], [], True)
         rows = [row for row in self._status(wanted) if row["module"] == wanted.module and row["kernel"] is not None
                 and wanted.kernel in (None, row["kernel"]) and row["arch"] in (None, wanted.arch)]
+        if tree and not os.path.exists(self.module_dir(wanted, "source", "dkms.conf")):
+            return self._observe_broken(wanted, rows)
         own = [row for row in rows if row["version"] == wanted.version and row["state"] in ("built", "installed")]
         if wanted.kernel is None:
             state = own[0]["state"] if own else "added" if tree else "absent"
             return Observed(state, [], False, [], [], [], [], tree)
-        others = [row["version"] for row in rows if row["version"] != wanted.version and row["state"] == "installed"]
+        others = _others(rows, wanted, wanted.kernel)
         if own:
             return self._observe_built(wanted, own[0], others, hashed)
         leftovers, owned, on_disk = self._unaccounted(wanted, others, hashed)
         # A folder of built files that DKMS does not report is what a killed build leaves (3.0.10).
         remains = os.path.isdir(self.built_dir(wanted))
         return Observed("added" if tree else "absent", [], remains, others, leftovers, owned, on_disk, tree)
+
+    def _observe_broken(self, wanted, rows):
+        known = [name for name in os.listdir(self.module_dir(wanted)) if os.path.isdir(self.kernel_dir(name))]
+        leftovers = []
+        for kernel in [wanted.kernel] if wanted.kernel else sorted(known):
+            leftovers += self._unaccounted(wanted._replace(kernel=kernel), _others(rows, wanted, kernel), False)[0]
+        return Observed("broken", ["the registered source of %s/%s is gone" % wanted[:2]], False,
+                        _others(rows, wanted, wanted.kernel), leftovers, [], [], True)
 
     def _observe_built(self, wanted, row, others, hashed):
         built = self._built_files(wanted)
@@ -247,6 +256,9 @@ class Tree:
         where = ["-k", wanted.kernel, "-a", wanted.arch]
         if step == "forget":
             shutil.rmtree(self.module_dir(wanted))
+            for link in glob.glob(self.path("var/lib/dkms", glob.escape(wanted.module), "kernel-*")):
+                if os.path.islink(link) and not os.path.exists(link):
+                    os.remove(link)
         elif step == "add":
             self._dkms(step, ["add", *own])
         elif step == "unbuild":
@@ -263,7 +275,8 @@ class Tree:
                     self._dkms(step, ["uninstall", "-m", wanted.module, "-v", version, *where])
         elif step == "clean":
             self._delete(seen.leftovers)
-            self._run(["depmod", wanted.kernel])
+            for kernel in sorted({os.path.relpath(path, self.path("lib/modules")).split("/")[0] for path in seen.leftovers}):
+                self._run(["depmod", kernel])
         elif step == "install":
             # --force: the exact version is wanted even where the kernel carries a newer one of the same name.
             self._dkms(step, ["install", "--force", *own, *where])
@@ -285,6 +298,12 @@ class Tree:
     def drop_partial_build(self, wanted):
         """After a failed build: no half-made files of it stay for this kernel (the log in build/ does)."""
         shutil.rmtree(self.built_dir(wanted), ignore_errors=True)
+
+
+def _others(rows, wanted, kernel):
+    """Other versions of the module that DKMS has installed for a kernel."""
+    return [row["version"] for row in rows
+            if row["version"] != wanted.version and row["state"] == "installed" and row["kernel"] == kernel]
 
 
 def _link(path):

@@ -275,6 +275,24 @@ def test_source_gone(node):
     assert node.tree.observe(WANTED).state == "absent"
 
 
+def test_source_gone_with_files_still_installed(node):
+    node.build()
+    paths = node.install()
+    link = node.root / "var/lib/dkms/nvidia-current" / ("kernel-%s-x86_64" % KERNEL)
+    link.symlink_to("550.163.01/%s/x86_64" % KERNEL)
+    node.status = "nvidia-current/550.163.01: broken\n"
+    for kernel in (KERNEL, None):
+        gone = WANTED._replace(state="absent", kernel=kernel)
+        found = node.tree.observe(gone)
+        assert (found.state, found.leftovers) == ("broken", paths)
+        assert dkms.plan(gone, found) == ["forget", "clean"]
+    for step in dkms.plan(gone, found):
+        node.tree.do(step, gone, found)
+    assert node.calls[-1] == ["depmod", KERNEL]
+    assert not link.is_symlink()
+    assert not any(pathlib.Path(path).exists() for path in paths)
+
+
 def test_other_version_is_replaced_after_the_build(node):
     node.register()
     node.register("535.261.03")
