@@ -87,11 +87,20 @@ def role_of(argv, cwd, build_dir):
 def abandoned(processes):
     """The ids of compiler processes whose DKMS was killed, so that nobody will take their result. Pure.
 
-    processes: [(pid, parent, role)]. Only when no DKMS is at work at all, and only what init has inherited.
+    processes: [(pid, parent, role)] of the whole node. Only when no DKMS is at work at all, and only the families whose
+    head is a compiler process that init has inherited (make starts children that show no sign of the build folder).
     """
-    pids = {pid for pid, dummy, dummy2 in processes}
-    orphaned = all(parent == 1 for dummy, parent, dummy2 in processes if parent not in pids)
-    return sorted(pids) if orphaned and all(role == "compiler" for dummy, dummy2, role in processes) else []
+    parents = {pid: parent for pid, parent, dummy in processes}
+    roles = {pid: role for pid, dummy, role in processes}
+
+    def head(pid):
+        while parents[pid] != 1 and parents[pid] in parents:
+            pid = parents[pid]
+        return pid
+
+    if "dkms" in roles.values():
+        return []
+    return sorted(pid for pid in parents if roles[head(pid)] == "compiler" and parents[head(pid)] == 1)
 
 
 class Tree:
@@ -145,8 +154,9 @@ class Tree:
             processes = self._processes(self.build_dir(wanted))
             for pid in abandoned(processes):
                 _kill(pid)
-            if not processes or time.monotonic() >= deadline:
-                return sorted(pid for pid, dummy, dummy2 in processes)
+            busy = sorted(pid for pid, dummy, role in processes if role)
+            if not busy or time.monotonic() >= deadline:
+                return busy
             time.sleep(POLL_SECONDS)
 
     def _processes(self, build_dir):
@@ -163,9 +173,7 @@ class Tree:
                     parent = int(handle.read().rsplit(")", 1)[1].split()[1])
             except OSError:
                 continue
-            role = role_of(argv, _link("/proc/%s/cwd" % pid), build_dir)
-            if role:
-                found.append((int(pid), parent, role))
+            found.append((int(pid), parent, role_of(argv, _link("/proc/%s/cwd" % pid), build_dir)))
         return found
 
     def observe(self, wanted, hashed=True):
@@ -275,7 +283,7 @@ class Tree:
                     self._dkms(step, ["uninstall", "-m", wanted.module, "-v", version, *where])
         elif step == "clean":
             self._delete(seen.leftovers)
-            for kernel in sorted({os.path.relpath(path, self.path("lib/modules")).split("/")[0] for path in seen.leftovers}):
+            for kernel in sorted({os.path.relpath(path, self.path("lib/modules")).split("/", 1)[0] for path in seen.leftovers}):
                 self._run(["depmod", kernel])
         elif step == "install":
             # --force: the exact version is wanted even where the kernel carries a newer one of the same name.

@@ -88,10 +88,13 @@ def test_role_of_processes(argv, cwd, role):
 
 
 def test_only_what_init_inherited_is_abandoned():
-    assert dkms.abandoned([(10, 1, "compiler"), (11, 10, "compiler")]) == [10, 11]
-    assert dkms.abandoned([(10, 7, "compiler"), (11, 10, "compiler")]) == []          # a person's shell has it
-    assert dkms.abandoned([(9, 1, "dkms"), (10, 9, "compiler")]) == []
-    assert dkms.abandoned([]) == []
+    others = [(1, 0, None), (7, 1, None), (20, 7, None)]
+    family = [(11, 10, None), (12, 11, "compiler")]
+    assert dkms.abandoned(others + family + [(10, 1, "compiler")]) == [10, 11, 12]
+    assert dkms.abandoned(others + family + [(10, 7, "compiler")]) == []         # a person's shell has it
+    assert dkms.abandoned(others + family + [(10, 9, "compiler"), (9, 1, "dkms")]) == []
+    assert dkms.abandoned(others + family + [(10, 1, "compiler"), (30, 7, "dkms")]) == []
+    assert dkms.abandoned(others) == []
 
 
 class Node:
