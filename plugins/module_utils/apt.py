@@ -92,9 +92,15 @@ def missing_words(text):
 class Apt:
     """apt through a runner; options put before each call let it work on a private set of lists."""
 
-    def __init__(self, run, options=()):
+    def __init__(self, run, options=(), preferences=None):
         self._run = run
         self._options = COMMON + list(options)
+        self._preferences = preferences
+
+    def prefer(self, text):
+        """Put apt_preferences(5) text into the private settings that the options point to."""
+        with open(os.path.join(self._preferences, "lockstep-gpu.pref"), "w", encoding="utf-8") as out:
+            out.write(text)
 
     def update(self):
         """Read the package lists; any source that fails is an error, since a stale list would lie."""

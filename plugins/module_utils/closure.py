@@ -231,6 +231,29 @@ def render_pins(pins):
     return head + "\n" + "\n".join(body) if body else head
 
 
+def source_pins(slices, targets):
+    """apt_preferences(5) text that keeps whole source packages at the stack's version while apt resolves.
+
+    Without it apt takes the newest version for what is not asked for by name, and then finds no solution where the
+    parts of a driver depend on each other by exact version. The chosen revision comes first, any other one that fits
+    second.
+    """
+    stanzas = []
+    for part in slices:
+        chosen = targets.get(part["requests"][0]["name"])
+        if not chosen or not part.get("globs"):
+            continue
+        exact = [chosen]
+        if part["globs"][0].startswith("*~") and "~" in chosen:
+            # CUDA's parts count by themselves; what they share follows the first tilde.
+            tail = chosen.split("~", 1)[1]
+            exact = ["*~" + tail, tail]
+        for priority, versions in ((1002, exact), (1001, part["globs"])):
+            stanzas += ["Package: src:%s\nPin: version %s\nPin-Priority: %d\n" % (source, version, priority)
+                        for source in part["one_version"] for version in versions]
+    return "\n".join(stanzas)
+
+
 def diff_lines(rows, removed, packages):
     """(before, after) as sorted ``name=version`` lines of what changes, for Ansible's diff."""
     before = ["%s=%s" % (row["name"], row["old"]) for row in rows if row["change"] != "keep" and row["old"]]

@@ -71,22 +71,28 @@ def alternatives_now(run, names):
 
 
 def targets_of(slices, packages, available, own_pins):
-    """({name: version} to ask for by name, [problems]); nothing is guessed: what does not exist is a problem."""
+    """({name: version} to ask for by name, [problems]); nothing is guessed: what does not exist is a problem.
+
+    One problem for each component: a version that is not there is mostly missing for all its packages.
+    """
     targets, problems = {}, []
     for part in slices:
+        missing = []
         for request in part["requests"]:
             package = packages.get(request["name"])
             have = package["version"] if closure.is_installed(package) else None
-            known = available.get(request["name"], [])
-            version = closure.wanted_version(request, known, have, own_pins.get(request["name"]))
+            version = closure.wanted_version(
+                request, available.get(request["name"], []), have, own_pins.get(request["name"]))
             if version:
                 targets[request["name"]] = version
             else:
-                problems.append({
-                    "code": "locked_version_gone_from_archive", "component": part["name"], "name": request["name"],
-                    "available": known, "message": "%s: no %s matching %s in this node's archives" % (
-                        part["name"], request["name"], part.get("version")),
-                })
+                missing.append(request["name"])
+        if missing:
+            problems.append({
+                "code": "locked_version_gone_from_archive", "component": part["name"], "name": missing[0],
+                "available": ["%s=%s" % (name, version) for name in missing for version in available.get(name, [])],
+                "message": "stack key '%s': this node's archives do not have %s as %s" % (
+                    part["name"], part.get("version"), ", ".join(missing))})
     return targets, problems
 
 
@@ -196,9 +202,10 @@ def resolve(ask, slices, packages, own_pins):
     for problem in problems:
         if not problem["available"]:
             problem["available"] = similar(ask, problem["name"])
-        problem["message"] += "; there now: %s" % (", ".join(problem["available"]) or "no such package")
+        problem["message"] += "; they have: %s" % (", ".join(problem["available"]) or "no such package")
     if problems:
         raise Refused(problems)
+    ask.prefer(closure.source_pins(slices, targets))
     follow, gone = companions_of(slices, packages, available, own_pins)
     candidates = set(gone)
     for part in slices:
@@ -223,7 +230,7 @@ def resolve_aside(run, slices, own_sources, packages, own_pins):
     """resolve() in a private copy of apt's lists and settings: reads the archives, changes nothing on the node."""
     folder = tempfile.mkdtemp(prefix="lockstep-apt-")
     try:
-        ask = apt.Apt(run, apt.overlay(folder, own_sources))
+        ask = apt.Apt(run, apt.overlay(folder, own_sources), os.path.join(folder, "preferences.d"))
         ask.update()
         return resolve(ask, slices, packages, own_pins)
     finally:

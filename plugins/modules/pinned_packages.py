@@ -82,6 +82,11 @@ options:
         type: list
         elements: str
         default: []
+      globs:
+        description: The versions of O(slices[].one_version) as apt_preferences(5) patterns.
+        type: list
+        elements: str
+        default: []
       family:
         description: Source packages of all sets of the product, for finding what an earlier set left behind.
         type: list
@@ -338,6 +343,7 @@ def main():
         "sources": {"type": "list", "elements": "str", "required": True},
         "pattern": {"type": "str", "default": ".*"},
         "one_version": {"type": "list", "elements": "str", "default": []},
+        "globs": {"type": "list", "elements": "str", "default": []},
         "family": {"type": "list", "elements": "str", "default": []},
         "others": {"type": "list", "elements": "str", "default": []},
         "rivals": {"type": "list", "elements": "str", "default": []},

@@ -53,6 +53,14 @@ def fill(template, values, escape):
     return re.sub(r"\{(\w+)\}", lambda match: re.escape(values[match[1]]) if escape else values[match[1]], template)
 
 
+def globs(template, version):
+    """A version template of packages.yml as patterns of apt_preferences(5), which know only ``*``."""
+    plain = template.replace("{version}", version or "").replace(".+", "*")
+    if plain.startswith("(*~)?"):
+        return ["*~" + plain[5:], plain[5:]]
+    return [plain]
+
+
 def slice_of(component, stack, facts, row):
     """What pinned_packages needs to know about one component (see module_utils/closure.py); row: its package set."""
     product = facts["packages"]["products"][component]
@@ -63,11 +71,14 @@ def slice_of(component, stack, facts, row):
         requests += [{"name": fill(ask["name"], values, False), "version": fill(ask["version"], values, True)}
                      for ask in row["requests"]]
     names = {ask["name"] for ask in requests}
+    if len(names) < len(requests):
+        raise PlanError("%s: %s are the same packages here; name one of them" % (component, version_of(component, stack)))
     siblings = [other for other in product["sets"] if same_system(other["when"], stack["os"])]
     others = sorted({ask["name"] for other in siblings for ask in other["requests"] if "{" not in ask["name"]} - names)
     return {
         "name": component, "version": version_of(component, stack), "requests": requests,
         "sources": product["sources"], "pattern": requests[0]["version"], "one_version": row.get("one_version") or [],
+        "globs": globs(row["requests"][0]["version"], (part.get("versions") or [part.get("version")])[0]),
         "family": sorted({source for other in siblings for source in other.get("one_version") or []}),
         # What a profile of the toolkit leaves out, another user of the node may want: only drivers exclude each other.
         "others": others if row.get("dkms") else [],

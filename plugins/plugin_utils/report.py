@@ -56,7 +56,7 @@ def _node(name: str, node: Row) -> t.List[str]:
     lines = [title[:WIDTH] + RULE * max(0, WIDTH - len(title))]
     components = [(row.get("name"), row.get("wanted"), row.get("have"), row.get("state")) for row in node.get("components") or []]
     lines += _grid(("component", "wanted", "installed", "state"), components)
-    proof = [(row.get("subject"), row.get("value"), row.get("expected"), _proven(row)) for row in node.get("proof") or []]
+    proof = [(row.get("subject"), row.get("value"), row.get("expected"), _proven(row)) for row in _joined(node.get("proof") or [])]
     lines += _grid(("proof", "found", "expected", "result"), proof)
     lines += _findings(node.get("findings") or [])
     lines += _list("not proven", [_pair(row, "subject", "reason", ": ") for row in node.get("not_proven") or []])
@@ -66,8 +66,20 @@ def _node(name: str, node: Row) -> t.List[str]:
 
 
 def _proven(row: Row) -> str:
-    word = {True: "proven", False: "FAILED"}.get(row.get("proven"), "not proven")
+    """In a word; why not, where it is not. How it was proven stands in the document."""
+    if row.get("proven"):
+        return "proven"
+    word = "FAILED" if row.get("proven") is False else "not proven"
     return "%s, %s" % (word, row["detail"]) if row.get("detail") else word
+
+
+def _joined(rows: t.Sequence[Row]) -> t.List[Row]:
+    """Proof rows; the module files that are as they should be take one line together."""
+    good = [row for row in rows if str(row.get("subject")).startswith("module:") and row.get("proven")]
+    if len({row.get("value") for row in good}) != 1 or len(good) < 2:
+        return list(rows)
+    together = dict(good[0], subject="%d module files" % len(good))
+    return [together if row is good[0] else row for row in rows if row is good[0] or row not in good]
 
 
 def _pair(row: t.Any, first: str, second: str, between: str) -> str:

@@ -158,3 +158,15 @@ def test_pins_survive_writing_and_reading(wanted):
 
 def test_pins_are_written_where_they_are_read():
     assert OWN_PREFERENCES.endswith(".pref")
+
+
+@pytest.mark.parametrize("globs, chosen, expected", [
+    (["535.261.03-*"], "535.261.03-1", ["535.261.03-1", "535.261.03-*"]),
+    (["*~11.8.0-*", "11.8.0-*"], "11.8.89~11.8.0-5~deb12u1",
+     ["*~11.8.0-5~deb12u1", "11.8.0-5~deb12u1", "*~11.8.0-*", "11.8.0-*"]),
+])
+def test_source_pins_prefer_the_chosen_revision(globs, chosen, expected):
+    part = {"requests": [{"name": "a"}], "one_version": ["s"], "globs": globs}
+    text = closure.source_pins([part], {"a": chosen})
+    assert [line[13:] for line in text.splitlines() if line.startswith("Pin: version")] == expected
+    assert "Package: src:s\n" in text and text.index("1002") < text.index("1001")

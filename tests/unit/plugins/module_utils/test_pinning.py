@@ -29,6 +29,9 @@ class FakeApt:
     def names_like(self, prefix):
         return sorted(name for name in self.archive if name.startswith(prefix))
 
+    def prefer(self, text):
+        self.preferred = text
+
     def show(self, targets):
         return {name: {"source": self.sources.get(name), "arch": "amd64", "size": 1, "installed_kib": 1} for name in targets}
 

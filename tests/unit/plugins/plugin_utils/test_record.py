@@ -1,0 +1,62 @@
+# Copyright: (c) 2026, lockstep.gpu contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One node's record."""
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.lockstep.gpu.plugins.plugin_utils import engine, record
+
+PLAN = {"converged": True, "actions": [], "components": {"nccl": {"wanted": "2.22.3", "have": "2.22.3-1-1", "drift": [], "converged": True}}}
+
+
+def row(subject, value, expected, proven):
+    return {"subject": subject, "value": value, "expected": expected, "proven": proven, "detail": "seen"}
+
+
+def test_a_good_node():
+    probe = {"proof": {"libnccl": row("libnccl", "2.22.3", "2.22.3", True), "nvml": row("nvml", None, None, False)}, "contradicted": []}
+    found = record.node_record({"name": "s"}, {"gpus": []}, PLAN, [], probe, done=[{"action": "hold", "target": "libnccl2"}])
+    assert found["verdict"] == "in_sync" and found["findings"] == []
+    assert [proof["subject"] for proof in found["proof"]] == ["libnccl"]
+    assert {"subject": "nvml", "reason": "seen"} in found["not_proven"]
+    assert found["components"] == [{"name": "nccl", "wanted": "2.22.3", "have": "2.22.3-1-1", "state": "exact, held"}]
+    assert len(found["changed"]) == 1
+
+
+@pytest.mark.parametrize("subject, code", sorted(record.CONTRADICTIONS.items()) + [("module:nvidia", "kernel_module_missing")])
+def test_a_contradiction_is_broken(subject, code):
+    probe = {"proof": {subject: row(subject, "1", "2", False)}, "contradicted": [subject]}
+    found = record.node_record({"name": "s"}, {}, PLAN, [], probe)
+    assert found["verdict"] == "broken" and [finding["code"] for finding in found["findings"]] == [code]
+    assert "1" in found["findings"][0]["subject"]
+
+
+@pytest.mark.parametrize("result, code, verdict, text", [
+    ({"msg": "x", "problems": [{"code": "transaction_leaves_lock", "name": "perl", "message": "perl would go"}]},
+     "transaction_leaves_lock", "blocked", "perl would go"),
+    ({"msg": "x", "first_error": "nv-pci.c:1: error: no", "diagnosis": {"code": "api", "meaning": "It does not fit."}, "log_path": "/l"},
+     "dkms_build_failed", "broken", "nv-pci.c:1: error: no"),
+    ({"msg": "Connection lost"}, "run_failed", "unknown", "Connection lost"),
+])
+def test_a_failed_task_is_a_finding(result, code, verdict, text):
+    found = record.node_record(None, None, None, [], failure={"task": "t", "result": result})
+    assert found["verdict"] == verdict and found["findings"][0]["code"] == code and text in found["findings"][0]["message"]
+
+
+def test_a_node_that_can_become_the_stack_is_drift():
+    found = record.node_record({"name": "s"}, {}, dict(PLAN, converged=False, actions=[{"action": "hold", "target": "x"}]), [])
+    assert found["verdict"] == "drift" and found["findings"][0]["code"] == "stack_not_installed"
+
+
+def test_a_refusal_tells_the_source_and_the_way_out():
+    text = record.refusal([engine.finding("os_unknown", "debian 11", "Nobody knows it.", "https://x.example"),
+                           engine.finding("unproven", "a", "Not this one.")])
+    assert "os_unknown@debian 11: Nobody knows it." in text and "https://x.example" in text and "remedy" in text
+    assert "Not this one" not in text
+
+
+def test_every_code_that_is_raised_has_a_meaning():
+    for code in [*record.CONTRADICTIONS.values(), "dkms_build_failed", "run_failed", "stack_not_installed", "proof_failed"]:
+        assert engine.codes()[code]["meaning"]
