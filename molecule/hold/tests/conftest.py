@@ -21,13 +21,17 @@ class Site:
     def __init__(self, node, folder):
         self.node, self.path = node, folder / "report.json"
 
-    def __call__(self, *arguments, stack=None):
-        """Run it: (exit status, all output). stack: a name or a mapping, else the inventory's."""
+    def command(self, stack=None):
+        """The command line. stack: a name or a mapping, else the inventory's."""
         command = ["ansible-playbook", "-i", str(ROOT / "molecule/inventory.yml"), "--limit", self.node + ",localhost",
                    str(ROOT / "site.yml"), "-e", json.dumps({"lockstep_report": str(self.path), "lockstep_hosts": self.node})]
         if stack is not None:
             command += ["-e", json.dumps({"lockstep_stack": stack})]
-        done = subprocess.run([*command, *arguments], cwd=ROOT, text=True, check=False, stdout=subprocess.PIPE,
+        return command
+
+    def __call__(self, *arguments, stack=None):
+        """Run it: (exit status, all output)."""
+        done = subprocess.run([*self.command(stack), *arguments], cwd=ROOT, text=True, check=False, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT)
         return done.returncode, done.stdout
 

@@ -1,0 +1,1 @@
+../../hold/tests/conftest.py
