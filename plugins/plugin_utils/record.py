@@ -61,7 +61,7 @@ def refusal(findings):
 
 
 def node_record(stack, state, plan, findings, probe=None, failure=None, done=()):
-    """The record: {stack, verdict, findings, components, proof, not_proven, plan, changed, state}.
+    """The record: {stack, verdict, remarks, findings, components, proof, not_proven, plan, changed, state}.
 
     stack, state, plan: None where the run ended before they were known. findings: of the rules. probe: what cuda_probe
     returned. failure: {task, result} of the task that ended the run. done: actions that were taken.
@@ -76,6 +76,7 @@ def node_record(stack, state, plan, findings, probe=None, failure=None, done=())
                                     "%d steps lead from here to the stack." % len(todo)))
     return {
         "stack": (stack or {}).get("name"), "verdict": engine.verdict(found), "findings": found,
+        "remarks": list(dict.fromkeys((stack or {}).get("remarks", []) + (plan or {}).get("remarks", []))),
         "components": components(plan) if plan else [], "proof": [row for row in rows if row["value"] is not None],
         "not_proven": not_proven, "plan": todo, "changed": list(done), "state": state,
     }

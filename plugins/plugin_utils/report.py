@@ -59,6 +59,7 @@ def _node(name: str, node: Row) -> t.List[str]:
     proof = [(row.get("subject"), row.get("value"), row.get("expected"), _proven(row)) for row in _joined(node.get("proof") or [])]
     lines += _grid(("proof", "found", "expected", "result"), proof)
     lines += _findings(node.get("findings") or [])
+    lines += _list("remarks", [str(remark) for remark in node.get("remarks") or []])
     lines += _list("not proven", [_pair(row, "subject", "reason", ": ") for row in node.get("not_proven") or []])
     lines += _list("plan", _by_action(node.get("plan") or []))
     lines += _list("changed", _by_action(node.get("changed") or []))

@@ -5,10 +5,15 @@
 
 from __future__ import annotations
 
+import json
+import os
+import pathlib
 import re
+import subprocess
 
 import pytest
 
+ROOT = pathlib.Path(os.environ["MOLECULE_PROJECT_DIRECTORY"])
 MANAGED = {"lockstep-debian12": ("rdma-core", "44.0-2"), "lockstep-debian13": ("libnccl2", "2.22.3-1-1")}
 STACKS = {"lockstep-debian12": "debian12-535", "lockstep-debian13": "debian13-550"}
 
@@ -23,6 +28,11 @@ def versions(host):
 
 def changed(output):
     return re.findall(r"changed=(\d+)", output)
+
+
+def run(*command, **environment):
+    return subprocess.run(command, cwd=ROOT, env={**os.environ, **environment}, text=True, check=False,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
 @pytest.fixture
@@ -63,6 +73,21 @@ def test_a_lost_hold_and_a_lost_pin_come_back(host, site, managed):
     assert managed[1] in host.file("/etc/apt/preferences.d/lockstep-gpu.pref").content_string
     status, output = site()
     assert status == 0 and set(changed(output)) == {"0"}, output
+
+
+def test_a_role_works_alone(host, tmp_path, managed):
+    """Without a stack, with the role's own variables; on a node that has it already nothing changes."""
+    role, variables = {"rdma-core": ("ofed", {"ofed_version": "44.0"}), "libnccl2": ("nccl", {"nccl_version": "2.22.3"})}[managed[0]]
+    play = tmp_path / "alone.yml"
+    play.write_text(json.dumps([{"hosts": host.backend.host, "gather_facts": False, "roles": [dict(variables, role="lockstep.gpu." + role)]}]))
+    done = run("ansible-playbook", "-i", str(ROOT / "molecule/inventory.yml"), "-e", '{"lockstep_stack": null}', str(play))
+    assert done.returncode == 0 and set(changed(done.stdout)) == {"0"}, done.stdout
+
+
+def test_the_stripped_artifact_does_the_same(host):
+    """The built collection with nothing but meta/, plugins/, roles/ and playbooks/, by its full name."""
+    done = run(str(ROOT / "tools/artifact.sh"), NODE=host.backend.host, STACK=STACKS[host.backend.host])
+    assert done.returncode == 0 and set(changed(done.stdout)) == {"0"}, done.stdout
 
 
 def test_a_changed_alternative_is_drift_and_is_undone(host, site):
