@@ -17,17 +17,23 @@ find_engine() {
   return 1
 }
 
-# A bridge and an address range of its own, so that a second engine on this machine is not disturbed.
+# A bridge of its own, so that a second engine on this machine is not disturbed, with the first address range that
+# no route leads to yet.
 make_bridge() {
   ip link show "$bridge" >/dev/null 2>&1 && return
+  local third
+  for third in {250..240}; do ip -4 route show | grep -q "^172\.29\.$third\." || break; done
   ip link add "$bridge" type bridge
-  ip address add "${LOCKSTEP_BRIDGE:-172.29.250.1/24}" dev "$bridge"
+  ip address add "172.29.$third.1/24" dev "$bridge"
   ip link set "$bridge" up
 }
 
 start_own() {
   install -d -m 0711 "$engine_run" "$engine_data"
+  rm -rf "$engine_data/network" # remembers the address range of an earlier bridge
   with_log engine-bridge make_bridge || die "no network bridge can be made here, so no container engine can start; name one that runs elsewhere with DOCKER_HOST"
+  # Where /proc/sys is read-only, inside another container for instance, newer engines want to be told to go on.
+  export DOCKER_ALLOW_IPV6_ON_IPV4_INTERFACE=1
   # In a session of its own: it has to outlive this script.
   setsid dockerd -H "$own" --data-root "$engine_data" --exec-root "$engine_run/exec" --pidfile "$pid_file" \
     --bridge "$bridge" >"$engine_run/dockerd.log" 2>&1 </dev/null &
