@@ -138,7 +138,15 @@ def removable(ask, candidates):
 
     if goes_alone(candidates):
         return sorted(candidates)
-    return sorted(name for name in candidates if goes_alone([name]))
+    # What another candidate needs can go once that one goes, so go round until nothing more is found.
+    chosen, growing = [], True
+    while growing:
+        growing = False
+        for name in candidates:
+            if name not in chosen and goes_alone([*chosen, name]):
+                chosen.append(name)
+                growing = True
+    return sorted(chosen)
 
 
 def similar(ask, name):

@@ -37,6 +37,8 @@ def failures(failure):
         message = "The kernel module does not build. First error: %s.%s Log: %s" % (
             result["first_error"], " " + diagnosis if diagnosis else "", result.get("log_path"))
         return [engine.finding("dkms_build_failed", result.get("subject") or failure["task"], message)]
+    if result.get("code") in engine.codes():
+        return [engine.finding(result["code"], failure["task"], str(result.get("msg")))]
     return [engine.finding("run_failed", failure["task"], str(result.get("msg") or result)[:2000])]
 
 

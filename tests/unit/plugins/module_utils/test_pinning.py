@@ -96,6 +96,17 @@ def test_what_something_else_needs_is_not_removed():
     assert pinning.removable(FakeApt({}, {}), ["b", "a"]) == ["a", "b"]
 
 
+def test_what_another_candidate_needs_goes_after_it():
+    """apt answers the removal of support alone by installing another one, and keeps libcuda for the toolkit."""
+    class Apt:
+        def simulate(self, arguments, verb):
+            if "libcuda1" in arguments:
+                return {}, [*arguments, "nvidia-cuda-toolkit"]
+            return ({} if "dkms" in arguments else {"other-support": {}}), list(arguments)
+
+    assert pinning.removable(Apt(), ["a-support", "dkms", "libcuda1"]) == ["a-support", "dkms"]
+
+
 def test_space_is_checked_before_anything_is_downloaded():
     rows = [{"name": "huge", "change": "install", "size": 1 << 60}]
     assert pinning.check_space(rows, {})[0]["code"] == "space_low"
