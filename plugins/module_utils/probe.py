@@ -114,8 +114,9 @@ def _loader_libraries(root, tools):
     tool = shutil.which("ldconfig", path=tools)
     if tool is None:
         return _execute(["ldconfig"], tools)
-    # In this child's process group, so that the time limit covers it.
-    listing = subprocess.run([tool, "-p"], stdout=subprocess.PIPE, env=dict(os.environ, **ENVIRONMENT), check=False)
+    # In this child's process group, so that the time limit covers it; run_command knows no limit.
+    listing = subprocess.run(  # pylint: disable=ansible-bad-function
+        [tool, "-p"], stdout=subprocess.PIPE, env=dict(os.environ, **ENVIRONMENT), check=False)
     if listing.returncode:
         raise OSError("ldconfig ended with exit status %d" % listing.returncode)
     return capture.with_targets(listing.stdout.decode("utf-8", "replace"), root)
