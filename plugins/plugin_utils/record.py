@@ -72,6 +72,8 @@ def node_record(stack, state, plan, findings, probe=None, failure=None, done=())
     rows = list((probe or {}).get("proof", {}).values())
     not_proven = engine.not_proven(stack, state) if stack and state else []
     not_proven += [{"subject": row["subject"], "reason": row["detail"]} for row in rows if row["value"] is None]
+    if "nvcc" in [row["subject"] for row in rows] and "compile" not in [row["subject"] for row in rows]:
+        not_proven.append({"subject": "compile", "reason": "not repeated, since this run changed nothing (gpu_validate_compile: always)"})
     todo = plan["actions"] if plan and not (plan["converged"] and not plan["actions"]) else []
     if todo and not failure and engine.verdict(found) == "in_sync":
         found.append(engine.finding("stack_not_installed", (stack or {}).get("name") or "stack",

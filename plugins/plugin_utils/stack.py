@@ -33,6 +33,8 @@ def expand(value: t.Any, stacks_dir: Folders = None, exact: bool = True,
     facts = facts or knowledge.load()
     if isinstance(value, str):
         name = value.strip()
+        if not name:
+            raise StackError("lockstep_stack", "is not set", names(stacks_dir), code="stack_invalid")
         result = _expand_mapping(_read_named(name, stacks_dir), exact, facts)
         result["name"] = name
         return result

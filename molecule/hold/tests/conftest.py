@@ -29,10 +29,10 @@ class Site:
             command += ["-e", json.dumps({"lockstep_stack": stack})]
         return command
 
-    def __call__(self, *arguments, stack=None):
+    def __call__(self, *arguments, stack=None, **environment):
         """Run it: (exit status, all output)."""
-        done = subprocess.run([*self.command(stack), *arguments], cwd=ROOT, text=True, check=False, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT)
+        done = subprocess.run([*self.command(stack), *arguments], cwd=ROOT, env={**os.environ, **environment}, text=True,
+                              check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         return done.returncode, done.stdout
 
     def report(self):

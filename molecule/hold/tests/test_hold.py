@@ -40,6 +40,17 @@ def managed(host):
     return MANAGED[host.backend.host]
 
 
+def test_a_converged_run_costs_few_remote_calls(host, site, tmp_path):
+    """Counted at the connection: commands executed and files put."""
+    counts = tmp_path / "calls.json"
+    status, output = site(LOCKSTEP_REMOTE_CALLS=str(counts), ANSIBLE_CALLBACKS_ENABLED="remote_calls",
+                          ANSIBLE_CALLBACK_PLUGINS=str(ROOT / "tests/bench/plugins/callback"))
+    assert status == 0 and set(changed(output)) == {"0"}, output
+    calls = sum(json.loads(counts.read_text())[host.backend.host].values())
+    assert 0 < calls <= 12
+    assert len(re.findall(r"^TASK ", output, re.MULTILINE)) <= 60
+
+
 def test_an_upgrade_of_everything_moves_only_the_bystander(host, managed):
     before = versions(host)
     assert "Candidate: 99.0-1" not in host.run("apt-cache policy %s" % managed[0]).stdout

@@ -25,6 +25,11 @@ def test_a_good_node():
     assert len(found["changed"]) == 1
 
 
+def test_a_program_that_was_not_compiled_again_is_not_called_proven():
+    probe = {"proof": {"nvcc": row("nvcc", "12.4.131", "12.4", True)}, "contradicted": []}
+    assert "compile" in {entry["subject"] for entry in record.node_record({"name": "s"}, {"gpus": [1]}, PLAN, [], probe)["not_proven"]}
+
+
 @pytest.mark.parametrize("subject, code", sorted(record.CONTRADICTIONS.items()) + [("module:nvidia", "kernel_module_missing")])
 def test_a_contradiction_is_broken(subject, code):
     probe = {"proof": {subject: row(subject, "1", "2", False)}, "contradicted": [subject]}
