@@ -49,7 +49,7 @@ def test_holds_are_the_closure_and_the_owners(host):
 def test_the_owners_settings_survive(host):
     assert "Pin-Priority: 700" in host.file("/etc/apt/preferences.d/50owner").content_string
     assert "Install-Suggests" in host.file("/etc/apt/apt.conf.d/50owner").content_string
-    assert "700" in output(host, "apt-cache policy base-files")
+    assert re.search(r"^ \*\*\* \S+ 700$", output(host, "apt-cache policy base-files"), re.MULTILINE)
 
 
 def test_pins_keep_each_version(host, expected):
@@ -99,8 +99,7 @@ def test_the_loader_takes_the_stacks_libraries(host, expected):
 
 
 def test_the_alternative_stays_where_it_is(host, expected):
-    fields = dict(line.split(": ", 1) for line in output(host, "update-alternatives --query nvidia").splitlines()[:4] if ": " in line)
-    assert fields["Status"] == "manual"
+    assert "\nStatus: manual\n" in output(host, "update-alternatives --query nvidia")
     assert output(host, "readlink /etc/alternatives/nvidia").strip() == expected["alternative"]
 
 
