@@ -42,6 +42,13 @@ def is_installed(package):
     return bool(package) and package.get("status") == "installed"
 
 
+def version_of(package):
+    """The version of a package of which anything is unpacked, however far it got; None otherwise."""
+    if not package or package.get("status") in (None, "not-installed", "config-files"):
+        return None
+    return package["version"]
+
+
 def change_of(old, new):
     """What going from version old (None: absent) to new is: one of CHANGES."""
     if old is None:
@@ -114,17 +121,16 @@ def drift(part, slices, packages, own_pins):
         rows.append({"name": name, "have": have, "want": want, "why": why})
 
     for request in part["requests"]:
-        package = packages.get(request["name"])
-        if not package or package.get("status") in (None, "not-installed", "config-files"):
+        have = version_of(packages.get(request["name"]))
+        if have is None:
             add(request["name"], None, request["version"], "package_missing")
-        elif not re.fullmatch(request["version"], package["version"]):
-            add(request["name"], package["version"], request["version"], "package_version_differs")
+        elif not re.fullmatch(request["version"], have):
+            add(request["name"], have, request["version"], "package_version_differs")
     for name in followers(part, packages):
         add(name, packages[name]["version"], part["pattern"], "package_set_split")
     for name in sorted(packages):
         package = packages[name]
-        if owner(slices, package.get("source")) != part["name"] or package.get("status") in (
-                None, "not-installed", "config-files"):
+        if owner(slices, package.get("source")) != part["name"] or version_of(package) is None:
             continue
         if package["status"] != "installed":
             add(name, package["version"], package["version"], "package_half_configured")
@@ -149,7 +155,7 @@ def close(slices, packages, installs, metadata):
     rows = []
     for name in sorted(set(packages) | set(installs)):
         package = packages.get(name)
-        old = package["version"] if is_installed(package) else None
+        old = version_of(package)
         meta = metadata.get(name, {})
         version = installs.get(name, old)
         if version is None:

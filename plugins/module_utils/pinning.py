@@ -79,8 +79,7 @@ def targets_of(slices, packages, available, own_pins):
     for part in slices:
         missing = []
         for request in part["requests"]:
-            package = packages.get(request["name"])
-            have = package["version"] if closure.is_installed(package) else None
+            have = closure.version_of(packages.get(request["name"]))
             version = closure.wanted_version(
                 request, available.get(request["name"], []), have, own_pins.get(request["name"]))
             if version:

@@ -224,8 +224,7 @@ class Node:
         rows = []
         for row in self.rows:
             if row["step"] in self.only:
-                package = self.packages.get(row["name"])
-                old = package["version"] if closure.is_installed(package) else None
+                old = closure.version_of(self.packages.get(row["name"]))
                 rows.append(dict(row, old=old, change=closure.change_of(old, row["version"])))
         return rows
 
