@@ -8,6 +8,7 @@ pure, so a plan can be made for a live node, a bundle or a test.
 """
 from __future__ import annotations
 
+import itertools
 import re
 
 from ansible_collections.lockstep.gpu.plugins.module_utils import closure
@@ -109,29 +110,37 @@ def wanted(stack, facts, gpus=()):
     return found
 
 
+def is_distributions_own(entry, uri):
+    """True for the distribution's own archive: other vendors, too, call a suite by its code name and a component main."""
+    last = uri.rstrip("/").rsplit("/", 1)[-1]
+    return "debian-archive-keyring" in (entry.get("signed_by") or "") or last.startswith("debian")
+
+
+def archive_of(state):
+    """{(uri, suite): {components, signed_by}} of the distribution's own archive, as the node's sources have it."""
+    codename = state["os"].get("codename") or ""
+    suites = {codename, codename + "-updates", codename + "-security"}
+    found, own = {}, {}
+    for entry in (state.get("package_manager") or {}).get("sources") or []:
+        if not entry.get("enabled", True) or entry["file"] == OWN_SOURCES or "deb" not in entry["types"]:
+            continue
+        for uri, suite in itertools.product(entry["uris"], entry["suites"]):
+            if suite in suites:
+                row = found.setdefault((uri, suite), {"components": set(), "signed_by": entry.get("signed_by")})
+                row["components"] |= set(entry["components"])
+                if is_distributions_own(entry, uri):
+                    own[(uri, suite)] = row
+    # A mirror by any other name: the only one that has this release.
+    return own or (found if len({uri for uri, dummy in found}) == 1 else {})
+
+
 def repositories(need, state):
     """deb822 text that adds the archive components the stack needs to the distribution's own sources of this node.
 
     The node keeps using the mirror it has. Empty when nothing is missing.
     """
-    codename = state["os"].get("codename") or ""
-    have, order = {}, []
-    for entry in (state.get("package_manager") or {}).get("sources") or []:
-        if not entry.get("enabled", True) or entry["file"] == OWN_SOURCES or "deb" not in entry["types"]:
-            continue
-        for uri in entry["uris"]:
-            for suite in entry["suites"]:
-                # Only the distribution's own archive carries 'main' for its code name.
-                if suite.split("-")[0] != codename or suite.endswith("-backports"):
-                    continue
-                key = (uri, suite)
-                if key not in have:
-                    have[key] = {"components": set(), "signed_by": entry.get("signed_by")}
-                    order.append(key)
-                have[key]["components"] |= set(entry["components"])
     stanzas = []
-    for uri, suite in order:
-        row = have[(uri, suite)]
+    for (uri, suite), row in archive_of(state).items():
         missing = [name for name in need if name not in row["components"]]
         if "main" not in row["components"] or not missing:
             continue

@@ -89,10 +89,18 @@ def test_missing_components_come_from_the_nodes_own_mirror():
     [source(["main"], enabled=False)],
     [source(["main"], suites=["trixie-backports"])],
     [source(["main"], suites=["stable-tools"], uris=["https://vendor.example"])],
+    [source(NEED), source(["main"], uris=["https://apt.vendor.example"], suites=["trixie"])],
+    [source(NEED), source(["main"], suites=["trixie-pgdg"])],
+    [source(["main"], uris=["https://a.example"]), source(["main"], uris=["https://b.example"])],
     [],
 ])
 def test_nothing_is_added_where_nothing_is_missing(sources):
     assert plan.repositories(NEED, state_with(*sources)) == ""
+
+
+def test_a_mirror_by_any_name_counts_when_it_is_the_only_one():
+    assert "URIs: https://packages.corp.example/os" in plan.repositories(
+        NEED, state_with(source(["main"], uris=["https://packages.corp.example/os"])))
 
 
 def test_the_own_file_does_not_answer_for_itself():
