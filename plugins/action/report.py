@@ -8,6 +8,7 @@ import json
 import os
 import tempfile
 
+from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
@@ -17,17 +18,20 @@ RECORD = "__gpu_validate_record"
 
 
 def records_of(task_vars):
-    """{host: record} of every host of the play that this run has come to."""
-    batch = task_vars.get("ansible_play_batch") or []
-    found = {}
+    """({host: record} of every host of the play, [hosts that the run has not come to yet])."""
+    present = task_vars.get("ansible_play_hosts") or []
+    found, waiting = {}, []
     for host in task_vars["ansible_play_hosts_all"]:
         known = task_vars["hostvars"][host].get(RECORD)
-        if known:
-            found[host] = known
-        elif host in batch:
-            lost = engine.finding("run_failed", host, "The run ended on this node before it could be judged.")
-            found[host] = record.node_record(None, None, None, [lost])
-    return found
+        if not known:
+            # Left the play without a record: lost on the way, or one more failure while the first was told.
+            message = "The run ended on this node before it was judged."
+            if host in present:
+                waiting.append(host)
+                message = "The run has not judged this node yet."
+            known = record.node_record(None, None, None, [engine.finding("run_failed", host, message)])
+        found[host] = known
+    return found, waiting
 
 
 def write(path, document):
@@ -52,9 +56,16 @@ class ActionModule(ActionBase):
     def run(self, tmp=None, task_vars=None):
         """Collect the records, show the table, write the document."""
         result = super().run(tmp, task_vars)
-        dummy, arguments = self.validate_argument_spec({"path": {"type": "path", "required": True}})
-        nodes = records_of(task_vars)
-        path = write(arguments["path"], report.document(nodes))
-        Display().display("\n" + report.table(nodes) + "\nThe same for machines: " + path)
+        dummy, arguments = self.validate_argument_spec({
+            "path": {"type": "path", "required": True}, "show": {"type": "bool", "default": True}})
+        nodes, waiting = records_of(task_vars)
+        if arguments["show"]:
+            Display().display("\n" + report.table({host: row for host, row in nodes.items() if host not in waiting}))
+        try:
+            path = write(arguments["path"], report.document(nodes))
+        except OSError as error:
+            raise AnsibleActionFail("the report cannot be written to %s: %s" % (arguments["path"], error)) from error
+        if arguments["show"]:
+            Display().display("The same for machines: " + path)
         result.update(changed=False, path=path, verdicts={host: row["verdict"] for host, row in nodes.items()})
         return result

@@ -9,10 +9,12 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.lockstep.gpu.plugins.plugin_utils import knowledge, plan
 
 
-def make_plan(stack, state, resolved=None):
+def make_plan(stack, state, resolved=None, kernel=None):
     """A long-form stack and a node's state to its plan (see plugin_utils/plan.py)."""
+    # A container runs its host's kernel, for which nothing can be built in it.
+    running = None if state.get("container") else (state.get("kernel") or {}).get("running")
     try:
-        need = plan.wanted(stack, knowledge.load(), [gpu["id"] for gpu in state.get("gpus") or []])
+        need = plan.wanted(stack, knowledge.load(), [gpu["id"] for gpu in state.get("gpus") or []], kernel or running)
     except plan.PlanError as error:
         raise AnsibleFilterError(str(error)) from error
     return dict(plan.plan(need, state, resolved), slices=need["slices"], alternatives=need["alternatives"],

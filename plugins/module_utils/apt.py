@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import time
 
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_apt import OWN_PREFERENCES, OWN_SOURCES, deb822
 
@@ -22,9 +23,11 @@ COMMON = [
     "-o", "APT::Solver=internal",
     "-o", "APT::Get::Always-Include-Phased-Updates=true",
     "-o", "APT::Install-Recommends=false",
+    "-o", "APT::Get::AutomaticRemove=false",
     "-o", "DPkg::Lock::Timeout=600",
     "-o", "Acquire::Retries=3",
 ]
+LOCK_TRIES, LOCK_PAUSE = 60, 10     # ten minutes, as for dpkg's lock
 CHANGE = ["-y", "-f", "--allow-downgrades", "--allow-change-held-packages"]
 # Services must not be restarted in mid-run; the roles say when.
 ACT_ENV = {"NEEDRESTART_SUSPEND": "1", "APT_LISTCHANGES_FRONTEND": "none", "UCF_FORCE_CONFFOLD": "1"}
@@ -85,7 +88,7 @@ def parse_show(text):
 def missing_words(text):
     """apt's own explanation out of stderr and stdout, without its progress lines."""
     keep = [line.strip() for line in text.splitlines()
-            if re.match(r"\s*(E:|W:|N:|Err:|.* : |The following packages have unmet)", line)]
+            if re.match(r"\s*(E:|W:|N:|Err:|.* : |The following packages have unmet|dpkg: error)", line)]
     return "\n".join(keep[-25:]) or "\n".join(text.strip().splitlines()[-10:])
 
 
@@ -102,9 +105,18 @@ class Apt:
         with open(os.path.join(self._preferences, "lockstep-gpu.pref"), "w", encoding="utf-8") as out:
             out.write(text)
 
+    def _patiently(self, argv, env=None):
+        """Run what needs apt's locks; DPkg::Lock::Timeout does not cover the lock of the lists."""
+        for dummy in range(LOCK_TRIES):
+            result = self._run(argv, ok=None, env=env)
+            if result.rc == 0 or "Could not get lock" not in result.err + result.out:
+                break
+            time.sleep(LOCK_PAUSE)
+        return result
+
     def update(self):
         """Read the package lists; any source that fails is an error, since a stale list would lie."""
-        result = self._run(["apt-get", "update", "-q", *self._options, "-o", "APT::Update::Error-Mode=any"], ok=None)
+        result = self._patiently(["apt-get", "update", "-q", *self._options, "-o", "APT::Update::Error-Mode=any"])
         if result.rc != 0:
             raise AptError("the package lists cannot be read:\n" + missing_words(result.out + result.err))
 
@@ -134,8 +146,8 @@ class Apt:
 
     def act(self, arguments):
         """Do it. Raises AptError with what apt and dpkg said."""
-        result = self._run(["apt-get", "install", "-q", "--no-install-recommends", *CHANGE, *CONFFILES, *self._options,
-                            *arguments], ok=None, env=ACT_ENV)
+        result = self._patiently(["apt-get", "install", "-q", "--no-install-recommends", *CHANGE, *CONFFILES, *self._options,
+                                  *arguments], env=ACT_ENV)
         if result.rc != 0:
             raise AptError(missing_words(result.out + "\n" + result.err))
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 
+from ansible_collections.lockstep.gpu.plugins.module_utils.parse_apt import OWN_PRIORITY
 from ansible_collections.lockstep.gpu.plugins.module_utils.versions import compare
 
 CHANGES = ("keep", "install", "upgrade", "downgrade")
@@ -38,8 +39,8 @@ def owner(slices, source):
 
 
 def is_installed(package):
-    """True for a package that dpkg calls installed (not half-configured, not removed)."""
-    return bool(package) and package.get("status") == "installed"
+    """True for a package that dpkg calls installed (not half-configured, not removed); its triggers may wait."""
+    return bool(package) and package.get("status") in ("installed", "triggers-pending", "triggers-awaited")
 
 
 def version_of(package):
@@ -112,7 +113,7 @@ def drift(part, slices, packages, own_pins):
     """Differences between one slice and an installed system, from dpkg's state alone.
 
     Returns ``[{name, have, want, why}]``; empty means converged. Why is one of package_missing,
-    package_version_differs, package_half_configured, package_set_split, package_not_held, not_pinned,
+    package_version_differs, package_origin_differs, package_half_configured, package_set_split, package_not_held, not_pinned,
     pin_differs.
     """
     rows = []
@@ -126,13 +127,16 @@ def drift(part, slices, packages, own_pins):
             add(request["name"], None, request["version"], "package_missing")
         elif not re.fullmatch(request["version"], have):
             add(request["name"], have, request["version"], "package_version_differs")
+        elif owner(slices, packages[request["name"]].get("source")) != part["name"]:
+            # Same name and version, other source: a vendor's or a hand-made build.
+            add(request["name"], have, part["name"], "package_origin_differs")
     for name in followers(part, packages):
         add(name, packages[name]["version"], part["pattern"], "package_set_split")
     for name in sorted(packages):
         package = packages[name]
         if owner(slices, package.get("source")) != part["name"] or version_of(package) is None:
             continue
-        if package["status"] != "installed":
+        if not is_installed(package):
             add(name, package["version"], package["version"], "package_half_configured")
             continue
         if not package.get("hold"):
@@ -185,26 +189,41 @@ def place(rows, slices, arrivals):
     return rows
 
 
-def objections(slices, packages, rows, removed, planned_removals, own_pins):
-    """Reasons why a simulated transaction must not run: ``[{code, name, message}]``."""
+def objections(slices, packages, rows, removed, planned_removals, own_pins, held=()):
+    """Reasons why a simulated transaction must not run: ``[{code, name, message}]``.
+
+    held: every name that is held, also of packages that are not installed.
+    """
     found = []
 
     def object_to(code, name, message):
         found.append({"code": code, "name": name, "message": message})
 
     asked = {request["name"] for part in slices for request in part["requests"]}
-    for name in sorted(set(removed) - set(planned_removals)):
+    coming = {row["name"] for row in rows if row["change"] != "keep"}
+    for part in slices:
+        for request in part["requests"]:
+            source = (packages.get(request["name"]) or {}).get("source")
+            if source and owner(slices, source) != part["name"] and request["name"] not in coming:
+                # The archive has the same version, so the package manager sees nothing to do.
+                object_to("package_origin_differs", request["name"], "%s is built from %s, not from a source of the stack's %s; "
+                          "remove it, and the next run installs the archive's" % (request["name"], source, part["name"]))
+    theirs = {name for name in held if name not in own_pins}
+    for name in sorted(theirs & set(removed)):
+        object_to("package_held_by_user", name, "%s is held by somebody else and would be removed; run 'apt-mark unhold %s'" % (
+            name, name))
+    for name in sorted(set(removed) - set(planned_removals) - theirs):
         object_to("transaction_leaves_lock", name, "%s %s would be removed, which the stack does not ask for"
                   % (name, (packages.get(name) or {}).get("version")))
     by_slice = {part["name"]: part for part in slices}
     for row in rows:
         if row["change"] == "keep":
             continue
-        name, held = row["name"], (packages.get(row["name"]) or {}).get("hold")
-        if held and own_pins.get(name) is None and row["old"] is not None:
+        name = row["name"]
+        if name in theirs:
             object_to("package_held_by_user", name,
                       "%s is held at %s by somebody else and would become %s; run 'apt-mark unhold %s' or name that "
-                      "version in the stack" % (name, row["old"], row["version"], name))
+                      "version in the stack" % (name, row["old"] or "not installed", row["version"], name))
         part = by_slice.get(row["component"]) if row["managed"] else None
         if not part:
             continue
@@ -233,7 +252,7 @@ def pins_after(slices, rows, own_pins, packages):
 def render_pins(pins):
     """apt_preferences(5) text that keeps each package at its version, in both directions (1001 allows down)."""
     head = "# Written by lockstep.gpu: the exact versions of this node's stack. Changes are undone by the next run.\n"
-    body = ["Package: %s\nPin: version %s\nPin-Priority: 1001\n" % (name, pins[name]) for name in sorted(pins)]
+    body = ["Package: %s\nPin: version %s\nPin-Priority: %d\n" % (name, pins[name], OWN_PRIORITY) for name in sorted(pins)]
     return head + "\n" + "\n".join(body) if body else head
 
 

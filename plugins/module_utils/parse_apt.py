@@ -11,7 +11,9 @@ from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import P
 
 OWN_SOURCES = "/etc/apt/sources.list.d/lockstep-gpu.sources"
 OWN_PREFERENCES = "/etc/apt/preferences.d/lockstep-gpu.pref"
-_ONE_LINE = re.compile(r"(?P<type>deb|deb-src)\s+(?:\[(?P<options>[^\]]*)\]\s*)?(?P<uri>\S+)\s+(?P<suite>\S+)(?P<components>(?:\s+\S+)*)")
+# Above 1000, so that it holds in both directions.
+OWN_PRIORITY = 1001
+_ONE_LINE = re.compile(r"(?P<type>deb|deb-src)\s+(?:\[(?P<options>[^\]]*)\]\s*)?(?P<uri>cdrom:\[[^\]]*\]\S*|\S+)\s+(?P<suite>\S+)(?P<components>(?:\s+\S+)*)")
 _NO = ("no", "false", "without", "off", "disable", "0")
 
 
@@ -112,11 +114,14 @@ def parse_preferences(text):
 
 
 def own_pins(pins):
-    """{package: version} of this collection's own preferences file, from parse_preferences() rows."""
+    """{package: version} of this collection's own preferences file, from parse_preferences() rows.
+
+    A pin of another priority does not keep its package there, so it is none.
+    """
     table = {}
     for pin in pins:
         found = re.fullmatch(r"version\s+(\S+)", pin["pin"])
-        if pin["file"] == OWN_PREFERENCES and found:
+        if pin["file"] == OWN_PREFERENCES and found and pin["priority"] == OWN_PRIORITY:
             table.update((name, found.group(1)) for name in pin["package"].split())
     return table
 

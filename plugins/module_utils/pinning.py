@@ -15,7 +15,8 @@ import tempfile
 from ansible_collections.lockstep.gpu.plugins.module_utils import apt, closure
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_alternatives import parse_alternatives
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_apt import OWN_PREFERENCES, OWN_SOURCES, parse_own_pins
-from ansible_collections.lockstep.gpu.plugins.module_utils.parse_dpkg import DPKG_FORMAT, parse_dpkg_list
+from ansible_collections.lockstep.gpu.plugins.module_utils.parse_dpkg import (
+    DPKG_FORMAT, holds, native_arch, parse_dpkg_list, parse_rows)
 
 DKMS_GUARD = "/etc/dkms/no-autoinstall"
 GUARD_TEXT = ("# Written by lockstep.gpu for the length of a package transaction: modules are built explicitly,\n"
@@ -52,9 +53,11 @@ def write_atomically(path, text):
     os.rename(temporary, path)
 
 
-def packages_now(run):
-    """{name: package} of everything dpkg knows."""
-    return parse_dpkg_list(run(["dpkg-query", "-W", "-f", DPKG_FORMAT]).out)
+def dpkg_now(run):
+    """({name: package} of everything that is there, {names that are held}, also of packages that are not)."""
+    text = run(["dpkg-query", "-W", "-f", DPKG_FORMAT, "*"]).out
+    rows = parse_rows(text).value
+    return parse_dpkg_list(text), set(holds(rows, native_arch(rows)) or [])
 
 
 def alternatives_now(run, names):
@@ -79,9 +82,12 @@ def targets_of(slices, packages, available, own_pins):
     for part in slices:
         missing = []
         for request in part["requests"]:
-            have = closure.version_of(packages.get(request["name"]))
+            package = packages.get(request["name"])
+            # A build from elsewhere is not what the stack means, whatever its version says.
+            ours = package is None or closure.owner(slices, package.get("source")) == part["name"]
             version = closure.wanted_version(
-                request, available.get(request["name"], []), have, own_pins.get(request["name"]))
+                request, available.get(request["name"], []), closure.version_of(package) if ours else None,
+                own_pins.get(request["name"]))
             if version:
                 targets[request["name"]] = version
             else:
@@ -200,7 +206,7 @@ def stages(ask, slices, packages, targets, leaving):
     return installs, removed, arrivals
 
 
-def resolve(ask, slices, packages, own_pins):
+def resolve(ask, slices, packages, own_pins, held=()):
     """The joint closure of all slices: {closure, removed, targets}. Raises Refused with every problem found."""
     managed = [name for name, package in packages.items() if closure.owner(slices, package.get("source"))]
     asked = [request["name"] for part in slices for request in part["requests"]]
@@ -227,19 +233,19 @@ def resolve(ask, slices, packages, own_pins):
     after = {name: package for name, package in packages.items() if name not in removed}
     rows = closure.close(slices, after, {name: row["version"] for name, row in installs.items()}, metadata)
     rows = closure.place(rows, slices, arrivals)
-    problems = closure.objections(slices, packages, rows, removed, candidates, own_pins) + check_space(rows, metadata)
+    problems = closure.objections(slices, packages, rows, removed, candidates, own_pins, held) + check_space(rows, metadata)
     if problems:
         raise Refused(problems)
     return {"closure": rows, "removed": sorted(removed), "targets": targets}
 
 
-def resolve_aside(run, slices, own_sources, packages, own_pins):
+def resolve_aside(run, slices, own_sources, packages, own_pins, held):
     """resolve() in a private copy of apt's lists and settings: reads the archives, changes nothing on the node."""
     folder = tempfile.mkdtemp(prefix="lockstep-apt-")
     try:
         ask = apt.Apt(run, apt.overlay(folder, own_sources), os.path.join(folder, "preferences.d"))
         ask.update()
-        return resolve(ask, slices, packages, own_pins)
+        return resolve(ask, slices, packages, own_pins, held)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -268,7 +274,19 @@ class DkmsGuard:
     def __exit__(self, *_details):
         if self.ours():
             os.unlink(self._path)
+            if not os.listdir(os.path.dirname(self._path)):
+                os.rmdir(os.path.dirname(self._path))
         return False
+
+
+def finish(run, packages, slices):
+    """What an interrupted dpkg left: configure what is unpacked, unpack again what is torn. Never raises for dpkg."""
+    run(["dpkg", "--configure", "-a", "--force-confdef", "--force-confold"], ok=None)
+    torn = ["%s=%s" % (name, package["version"]) for name, package in sorted(packages.items())
+            if package.get("status") in ("half-installed", "reinstall-required")
+            and closure.owner(slices, package.get("source"))]
+    if torn:
+        apt.Apt(run).act(["--reinstall", *torn])
 
 
 def wait_for_first_boot(run):

@@ -189,6 +189,8 @@ broken:
   returned: when the package manager failed
 """
 
+import os
+
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.lockstep.gpu.plugins.module_utils import apt, closure, pinning
@@ -210,13 +212,13 @@ class Node:
 
     def refresh(self):
         """Read dpkg's state, our pins, the alternatives."""
-        self.packages = pinning.packages_now(self.run)
+        self.packages, self.held = pinning.dpkg_now(self.run)
         self.pins = pinning.read_pins()
         self.selected = pinning.alternatives_now(self.run, self.alternatives)
 
     def resolve(self):
         """Fill rows and removed from the archives; nothing changes on the node."""
-        found = pinning.resolve_aside(self.run, self.slices, self.sources, self.packages, self.pins)
+        found = pinning.resolve_aside(self.run, self.slices, self.sources, self.packages, self.pins, self.held)
         self.rows, self.removed = found["closure"], found["removed"]
 
     def due(self):
@@ -234,9 +236,9 @@ class Node:
                 and (closure.owner(self.slices, self.packages[name].get("source")) or self.only[0]) in self.only]
 
     def broken(self):
-        """Names that dpkg has neither completely installed nor completely removed."""
-        return sorted(name for name, package in self.packages.items()
-                      if package.get("status") not in ("installed", "config-files", "not-installed"))
+        """Managed packages that dpkg has neither completely installed nor completely removed."""
+        return sorted(name for name, package in self.packages.items() if not closure.is_installed(package)
+                      and closure.owner(self.slices, package.get("source")))
 
     def unheld(self):
         """Managed packages that are, or by now will be, installed without a hold."""
@@ -262,6 +264,8 @@ class Node:
     def actions(self):
         """What has to be done, in the report's words."""
         todo = [{"action": "finish", "target": name} for name in self.broken()]
+        if pinning.DkmsGuard().ours():
+            todo.append({"action": "remove_guard", "target": pinning.DKMS_GUARD})
         if (pinning.read_text(OWN_SOURCES) or "") != self.sources:
             todo.append({"action": "configure_repository", "target": OWN_SOURCES})
         todo += [{"action": "remove", "target": "%s=%s" % (name, self.packages[name]["version"])} for name in self.leaving()]
@@ -291,8 +295,8 @@ class Node:
         """Act, then compare what is there with what was wanted. Raises Refused or AptError."""
         pinning.wait_for_first_boot(self.run)
         with pinning.DkmsGuard():
-            if self.broken():
-                self.run(["dpkg", "--configure", "-a", "--force-confdef", "--force-confold"], ok=None)
+            if any(not closure.is_installed(package) for package in self.packages.values()):
+                pinning.finish(self.run, self.packages, self.slices)
                 self.refresh()
             due = [row for row in self.due() if row["change"] != "keep"]
             asked = {request["name"] for part in self.slices for request in part["requests"]}
@@ -310,6 +314,7 @@ class Node:
         self.refresh()
         wrong = ["%s is %s, wanted %s" % (row["name"], row["old"], row["version"])
                  for row in self.due() if row["change"] != "keep"]
+        wrong += ["%s is %s" % (name, self.packages[name]["status"]) for name in self.broken()]
         if wrong:
             raise apt.AptError("after the transaction: " + "; ".join(wrong))
         pinning.hold(self.run, [name for name in self.unheld() if closure.is_installed(self.packages.get(name))])
@@ -360,6 +365,8 @@ def main():
         supports_check_mode=True,
     )
     node = None
+    if os.geteuid() != 0:
+        module.fail_json(msg="Packages are root's business; run with become.")
     try:
         node = Node(Runner(module), module.params)
         module.exit_json(**run_state(module, node))
@@ -369,8 +376,9 @@ def main():
         broken = []
         if node:
             node.refresh()
-            broken = node.broken()
-        module.fail_json(msg="The package manager failed; the next run goes on from here. %s" % error, broken=broken)
+            broken = sorted(name for name, package in node.packages.items() if not closure.is_installed(package))
+        module.fail_json(broken=broken, msg="The package manager failed; the next run goes on from here. %s%s" % (
+            error, " Not completely installed: %s." % ", ".join(broken) if broken else ""))
 
 
 if __name__ == "__main__":

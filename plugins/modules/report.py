@@ -26,6 +26,10 @@ options:
     description: Where the JSON goes, on the controller.
     type: path
     required: true
+  show:
+    description: Whether to show the table, too. A play writes the file at its start, so that a run that breaks off leaves no old answer.
+    type: bool
+    default: true
 """
 
 EXAMPLES = r"""

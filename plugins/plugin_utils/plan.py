@@ -15,6 +15,9 @@ from ansible_collections.lockstep.gpu.plugins.module_utils import closure
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_apt import OWN_SOURCES
 from ansible_collections.lockstep.gpu.plugins.plugin_utils import knowledge
 
+# sources.list(5): options of the one-line form whose deb822 field has another name. apt wants them equal for equal sources.
+LONG_OPTIONS = {"arch": "Architectures", "lang": "Languages", "target": "Targets"}
+DKMS_GUARD = "/etc/dkms/no-autoinstall"
 COMPONENTS = ("kernel", "ofed", "driver", "cuda", "nccl")
 
 
@@ -87,13 +90,14 @@ def slice_of(component, stack, facts, row):
     }
 
 
-def wanted(stack, facts, gpus=()):
+def wanted(stack, facts, gpus=(), kernel=None):
     """A stack as packages: {slices, alternatives, dkms, kernel, archive, remarks, flavour}.
 
-    stack: long form; facts: knowledge.load(); gpus: PCI ids, which decide a flavour of ``auto``. Raises PlanError.
+    stack: long form; facts: knowledge.load(); gpus: PCI ids, which decide a flavour of ``auto``; kernel: the
+    release to build the driver for when the stack names none. Raises PlanError.
     """
     flavour = knowledge.flavour(facts, stack["driver"], gpus) if stack.get("driver") else None
-    found = {"slices": [], "alternatives": {}, "dkms": None, "kernel": (stack.get("kernel") or {}).get("release"),
+    found = {"slices": [], "alternatives": {}, "dkms": None, "kernel": (stack.get("kernel") or {}).get("release") or kernel or None,
              "archive": [], "remarks": [], "flavour": flavour}
     for row in facts["packages"]["archive"]:
         if same_system(row["when"], stack["os"]):
@@ -117,7 +121,7 @@ def is_distributions_own(entry, uri):
 
 
 def archive_of(state):
-    """{(uri, suite): {components, signed_by}} of the distribution's own archive, as the node's sources have it."""
+    """{(uri, suite): {components, signed_by, options}} of the distribution's own archive, as the node's sources have it."""
     codename = state["os"].get("codename") or ""
     suites = {codename, codename + "-updates", codename + "-security"}
     found, own = {}, {}
@@ -126,10 +130,11 @@ def archive_of(state):
             continue
         for uri, suite in itertools.product(entry["uris"], entry["suites"]):
             if suite in suites:
-                row = found.setdefault((uri, suite), {"components": set(), "signed_by": entry.get("signed_by")})
+                row = found.setdefault((uri.rstrip("/"), suite), {
+                    "components": set(), "signed_by": entry.get("signed_by"), "options": entry.get("options") or {}})
                 row["components"] |= set(entry["components"])
                 if is_distributions_own(entry, uri):
-                    own[(uri, suite)] = row
+                    own[(uri.rstrip("/"), suite)] = row
     # A mirror by any other name: the only one that has this release.
     return own or (found if len({uri for uri, dummy in found}) == 1 else {})
 
@@ -145,6 +150,7 @@ def repositories(need, state):
         if "main" not in row["components"] or not missing:
             continue
         lines = ["Types: deb", "URIs: " + uri, "Suites: " + suite, "Components: " + " ".join(missing)]
+        lines += ["%s: %s" % (LONG_OPTIONS.get(key, key.title()), value.replace(",", " ")) for key, value in sorted(row["options"].items())]
         if row["signed_by"]:
             # An embedded key has several lines, each a continuation in deb822.
             lines.append("Signed-By: " + row["signed_by"].replace("\n", "\n "))
@@ -242,8 +248,10 @@ def plan(need, state, resolved=None):
             "changes": rows, "removed": leaving, "converged": not drift and not rows and not leaving,
         }
     first = next(iter(components), None)
-    broken = sorted(manager.get("broken") or [])
-    if first and (broken or (manager.get("own_sources") or "") != text):
+    broken = sorted(name for name in manager.get("broken") or []
+                    if closure.owner(need["slices"], (packages.get(name) or {}).get("source")))
+    guarded = manager.get("dkms_guard") == "ours"
+    if first and (broken or guarded or (manager.get("own_sources") or "") != text):
         components[first]["converged"] = False
     due = dkms_due(need["dkms"], state)
     return {
@@ -251,20 +259,24 @@ def plan(need, state, resolved=None):
         "converged": all(part["converged"] for part in components.values()),
         "repositories": text,
         "dkms": dict(need["dkms"], due=due) if need["dkms"] else None,
-        "actions": actions(need, components, due, (manager.get("own_sources") or "") != text, broken),
+        "actions": actions(need, components, due, (manager.get("own_sources") or "") != text, broken, guarded),
     }
 
 
-def actions(need, components, dkms_reason, sources_differ, broken):
+def actions(need, components, dkms_reason, sources_differ, broken, guarded):
     """The plan in words, in the order of execution: [{action, target}] (docs/report.md lists the actions)."""
     todo = [{"action": "finish", "target": name} for name in broken]
+    if guarded:
+        todo.append({"action": "remove_guard", "target": DKMS_GUARD})
     if sources_differ:
         todo.append({"action": "configure_repository", "target": OWN_SOURCES})
     for name, part in components.items():
         todo += [{"action": "remove", "target": gone} for gone in part["removed"]]
         todo += [{"action": row["change"], "target": "%s=%s" % (row["name"], row["version"])} for row in part["changes"]]
         todo += [{"action": "hold", "target": row["name"]} for row in part["changes"] if row["managed"]]
+        todo += [{"action": "pin", "target": row["name"]} for row in part["drift"] if row["why"] in ("not_pinned", "pin_differs")]
         todo += [{"action": "hold", "target": held} for held in part["unheld"]]
+        todo += [{"action": "replace", "target": row["name"]} for row in part["drift"] if row["why"] == "package_origin_differs"]
         if name == "driver":
             todo += [{"action": "select_alternative", "target": "%s=%s" % (row["name"].split()[-1], row["want"])}
                      for row in part["drift"] if row["why"] == "alternative_differs"]

@@ -14,14 +14,23 @@ CONTRADICTIONS = {
 }
 
 
+# What needs hardware that a node may lack; without a value these are not proven, and nothing else is wrong.
+HARDWARE = ("nvml", "program", "ibv_devinfo")
+
+
 def contradictions(probe):
-    """Findings for the rows of cuda_probe whose value is not the expected one."""
+    """Findings for the rows of cuda_probe that are not what the stack says, or not there at all."""
     found = []
-    for subject in (probe or {}).get("contradicted") or []:
-        row = probe["proof"][subject]
+    for subject, row in ((probe or {}).get("proof") or {}).items():
+        if row["proven"] or (row["value"] is None and subject in HARDWARE):
+            continue
+        if row["value"] is None and "no answer within" in row["detail"]:
+            found.append(engine.finding("probe_failed", subject, "%s: %s" % (subject, row["detail"])))
+            continue
         code = CONTRADICTIONS.get(subject, "kernel_module_missing" if subject.startswith("module:") else "proof_failed")
-        message = "%s is %s, the stack says %s: %s" % (subject, row["value"], row["expected"], row["detail"])
-        found.append(engine.finding(code, "%s %s" % (subject, row["value"]), message))
+        have = "missing" if row["value"] is None else row["value"]
+        message = "%s is %s, the stack says %s: %s" % (subject, have, row["expected"] or "it is there", row["detail"])
+        found.append(engine.finding(code, "%s %s" % (subject, have), message))
     return found
 
 
@@ -62,16 +71,26 @@ def refusal(findings):
     return "\n".join(lines)
 
 
-def node_record(stack, state, plan, findings, probe=None, failure=None, done=()):
+def accepted(found, accept):
+    """The same findings, with those marked that the user accepts (engine.findings has checked the entries)."""
+    entries = {accept} if isinstance(accept, str) else set(accept or [])
+    return [dict(row, accepted=True) if {"%s@*" % row["code"], "%s@%s" % (row["code"], row["subject"])} & entries else row
+            for row in found]
+
+
+def node_record(stack, state, plan, findings, probe=None, failure=None, done=(), accept=()):
     """The record: {stack, verdict, remarks, findings, components, proof, not_proven, plan, changed, state}.
 
     stack, state, plan: None where the run ended before they were known. findings: of the rules. probe: what cuda_probe
     returned. failure: {task, result} of the task that ended the run. done: actions that were taken.
     """
-    found = [dict(row) for row in findings or []] + contradictions(probe) + failures(failure)
+    found = accepted([dict(row) for row in findings or []] + contradictions(probe) + failures(failure), accept)
     rows = list((probe or {}).get("proof", {}).values())
     not_proven = engine.not_proven(stack, state) if stack and state else []
-    not_proven += [{"subject": row["subject"], "reason": row["detail"]} for row in rows if row["value"] is None]
+    not_proven += [{"subject": row["subject"], "reason": row["detail"]} for row in rows
+                   if row["value"] is None and row["subject"] in HARDWARE]
+    if plan and plan.get("dkms") and not plan["dkms"]["kernel"]:
+        not_proven.append({"subject": "kernel module", "reason": "neither the stack nor this node names a kernel to build it for"})
     if "nvcc" in [row["subject"] for row in rows] and "compile" not in [row["subject"] for row in rows]:
         not_proven.append({"subject": "compile", "reason": "not repeated, since this run changed nothing (gpu_validate_compile: always)"})
     todo = plan["actions"] if plan and not (plan["converged"] and not plan["actions"]) else []

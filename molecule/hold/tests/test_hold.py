@@ -109,13 +109,40 @@ def test_a_changed_alternative_is_drift_and_is_undone(host, site):
     assert "Status: manual" in host.run("update-alternatives --query nvidia").stdout
 
 
-def test_half_configured_packages_are_finished(host, site):
-    """As after a power cut: dpkg knows the package as unpacked only."""
-    host.run("sed -i '/^Package: ibverbs-utils$/,/^$/ s/^Status: .*/Status: hold ok unpacked/' /var/lib/dpkg/status")
+@pytest.mark.parametrize("state", ["ok unpacked", "ok half-configured", "reinstreq half-installed", "reinstreq installed"])
+def test_what_dpkg_left_half_way_is_finished(host, site, state):
+    """As after a power cut, by dpkg's own record."""
+    host.run("sed -i '/^Package: ibverbs-utils$/,/^$/ s/^Status: .*/Status: hold %s/' /var/lib/dpkg/status" % state)
     assert host.run("dpkg --audit").stdout != ""
     status, output = site()
     assert status == 0, output
     assert host.run("dpkg --audit").stdout == ""
+    status, output = site()
+    assert status == 0 and set(changed(output)) == {"0"}, output
+
+
+def test_lost_pins_alone_come_back(host, site, managed):
+    host.run("sed -i 's/1001/1/' /etc/apt/preferences.d/lockstep-gpu.pref")
+    status, output = site()
+    assert status == 0, output
+    assert "Pin-Priority: 1001" in host.file("/etc/apt/preferences.d/lockstep-gpu.pref").content_string
+
+
+def test_a_guard_that_a_killed_run_left_is_removed(host, site):
+    host.run("echo '# Written by lockstep.gpu' > /etc/dkms/no-autoinstall")
+    assert site()[0] == 0
+    assert not host.file("/etc/dkms/no-autoinstall").exists
+
+
+def test_a_library_that_is_gone_is_broken_not_unproven(host, site):
+    host.run("mv /usr/lib/x86_64-linux-gnu/libcuda.so.1 /root/")
+    host.run("ldconfig")
+    status, output = site()
+    host.run("mv /root/libcuda.so.1 /usr/lib/x86_64-linux-gnu/")
+    host.run("ldconfig")
+    assert status != 0 and site.report()["verdict"] == "broken", output
+    assert "driver_library_mismatch" in {row["code"] for row in site.report()["findings"]}
+    assert site()[0] == 0
 
 
 def test_the_hold_of_somebody_else_is_respected(host, site, managed):

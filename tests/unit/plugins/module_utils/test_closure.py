@@ -134,10 +134,38 @@ def test_what_a_transaction_must_not_do(installs, sources, removed, code):
 def test_a_hold_of_the_users_own_stops_the_run(own_pins, refused):
     packages = {"libcuda1": package("550.1-1", "nvidia-graphics-drivers")}
     rows = rows_for({"libcuda1": "550.163.01-2"}, packages, {"libcuda1": "nvidia-graphics-drivers"})
-    found = closure.objections(SLICES, packages, rows, [], [], own_pins)
+    found = closure.objections(SLICES, packages, rows, [], [], own_pins, {"libcuda1"})
     assert bool(found) is refused
     if refused:
         assert found[0]["code"] == "package_held_by_user" and "apt-mark unhold libcuda1" in found[0]["message"]
+
+
+def test_a_held_package_is_neither_removed_nor_brought_in():
+    rows = rows_for({"nvidia-modprobe": "570.1-1"}, {}, {"nvidia-modprobe": "nvidia-modprobe"})
+    found = closure.objections(SLICES, {}, rows, ["nvidia-persistenced"], ["nvidia-persistenced"], {},
+                               {"nvidia-persistenced", "nvidia-modprobe", "vim"})
+    assert [(row["code"], row["name"]) for row in found] == [
+        ("package_held_by_user", "nvidia-persistenced"), ("package_held_by_user", "nvidia-modprobe")]
+
+
+def test_a_build_from_elsewhere_is_not_the_stacks():
+    packages = converged()
+    packages["nvidia-tesla-535-kernel-dkms"]["source"] = "handmade"
+    assert [row["why"] for row in closure.drift(DRIVER, SLICES, packages, pins(packages))] == ["package_origin_differs"]
+
+
+def test_a_build_from_elsewhere_at_the_same_version_is_refused():
+    packages = {"nvidia-tesla-535-kernel-dkms": package("535.274.02-1", "handmade")}
+    assert [row["code"] for row in closure.objections(SLICES, packages, [], [], [], {})] == ["package_origin_differs"]
+    rows = rows_for({"nvidia-tesla-535-kernel-dkms": "535.274.02-2"}, packages,
+                    {"nvidia-tesla-535-kernel-dkms": "nvidia-graphics-drivers-tesla-535"})
+    assert closure.objections(SLICES, packages, rows, [], [], {}) == []
+
+
+def test_waiting_triggers_are_no_defect():
+    packages = converged()
+    packages["libcuda1"]["status"] = "triggers-awaited"
+    assert closure.drift(DRIVER, SLICES, packages, pins(packages)) == []
 
 
 def test_pins_of_products_that_were_not_asked_for_stay():

@@ -117,11 +117,13 @@ def test_the_guard_is_taken_over_but_a_foreign_one_stays(tmp_path):
     path = tmp_path / "dkms" / "no-autoinstall"
     with pinning.DkmsGuard(str(path)):
         assert "lockstep.gpu" in path.read_text()
-    assert not path.exists()
+    assert not path.parent.exists()
+    path.parent.mkdir()
     path.write_text(pinning.GUARD_TEXT)             # a killed run left it
     with pinning.DkmsGuard(str(path)):
         assert path.exists()
     assert not path.exists()
+    path.parent.mkdir(exist_ok=True)
     path.write_text("mine\n")
     with pinning.DkmsGuard(str(path)):
         pass

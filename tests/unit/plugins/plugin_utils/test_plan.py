@@ -40,6 +40,13 @@ def test_each_embedded_stack_is_known_in_order():
             component for component in plan.COMPONENTS if stack.expand(name).get(component)]
 
 
+def test_a_stack_without_a_kernel_builds_for_the_one_that_is_named():
+    wanted = {key: value for key, value in stack.expand("debian13-550").items() if key != "kernel"}
+    need = plan.wanted(wanted, FACTS, kernel="6.12.107+deb13-amd64")
+    assert need["dkms"]["kernel"] == "6.12.107+deb13-amd64" and plan.proof_of(wanted, need)["kernel"] == "6.12.107+deb13-amd64"
+    assert plan.wanted(wanted, FACTS)["dkms"]["kernel"] is None
+
+
 def test_a_driver_set_knows_its_rivals():
     driver = by_name(need_of("debian13-535"))["driver"]
     assert driver["rivals"] == ["nvidia-kernel-dkms", "nvidia-open-kernel-dkms"]
@@ -109,6 +116,11 @@ def test_the_own_file_does_not_answer_for_itself():
     assert first == again != ""
 
 
+def test_options_of_the_source_are_carried_over():
+    text = plan.repositories(NEED, state_with(source(["main"], options={"arch": "amd64,i386", "check-valid-until": "no"})))
+    assert "Architectures: amd64 i386\n" in text and "Check-Valid-Until: no\n" in text
+
+
 def test_an_embedded_key_keeps_its_lines():
     text = plan.repositories(NEED, state_with(source(["main"], signed_by="-----BEGIN\n.\nabc\n-----END")))
     assert "Signed-By: -----BEGIN\n .\n abc\n -----END" in text
@@ -150,6 +162,9 @@ def test_a_converged_node_needs_nothing():
     (lambda s: s["package_manager"].update(broken=["rdma-core"]), {"action": "finish", "target": "rdma-core"}),
     (lambda s: s["package_manager"].update(own_sources="Types: deb\n"),
      {"action": "configure_repository", "target": plan.OWN_SOURCES}),
+    (lambda s: s["package_manager"].update(dkms_guard="ours"), {"action": "remove_guard", "target": plan.DKMS_GUARD}),
+    (lambda s: s["package_manager"]["own_pins"].clear(), {"action": "pin", "target": "libnccl2"}),
+    (lambda s: s["packages"]["libnccl2"].update(source="handmade"), {"action": "replace", "target": "libnccl2"}),
     (lambda s: s["dkms"].clear(), {"action": "dkms_build_install", "target": "nvidia-current/550.163.01@6.12.117+deb13-amd64"}),
     (lambda s: s["dkms"][0].update(flags=["diff"]),
      {"action": "dkms_build_install", "target": "nvidia-current/550.163.01@6.12.117+deb13-amd64"}),

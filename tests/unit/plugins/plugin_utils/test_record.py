@@ -30,6 +30,24 @@ def test_a_program_that_was_not_compiled_again_is_not_called_proven():
     assert "compile" in {entry["subject"] for entry in record.node_record({"name": "s"}, {"gpus": [1]}, PLAN, [], probe)["not_proven"]}
 
 
+@pytest.mark.parametrize("subject", ["libcuda", "nvcc", "libnccl", "modprobe", "initramfs", "compile"])
+def test_what_is_gone_is_broken_not_unproven(subject):
+    probe = {"proof": {subject: row(subject, None, "1", False)}, "contradicted": []}
+    found = record.node_record({"name": "s"}, {"gpus": [1]}, PLAN, [], probe)
+    assert found["verdict"] == "broken" and subject + " missing" == found["findings"][0]["subject"]
+
+
+def test_no_answer_is_unknown():
+    probe = {"proof": {"nvcc": dict(row("nvcc", None, "1", False), detail="no answer within 20 s")}}
+    assert record.node_record({"name": "s"}, {"gpus": [1]}, PLAN, [], probe)["verdict"] == "unknown"
+
+
+def test_a_contradiction_can_be_accepted():
+    probe = {"proof": {"libnccl": row("libnccl", "2.19.0", "2.22.3", False)}}
+    found = record.node_record({"name": "s"}, {"gpus": [1]}, PLAN, [], probe, accept="nccl_other_copy@*")
+    assert found["verdict"] == "in_sync" and found["findings"][0]["accepted"]
+
+
 @pytest.mark.parametrize("subject, code", sorted(record.CONTRADICTIONS.items()) + [("module:nvidia", "kernel_module_missing")])
 def test_a_contradiction_is_broken(subject, code):
     probe = {"proof": {subject: row(subject, "1", "2", False)}, "contradicted": [subject]}
