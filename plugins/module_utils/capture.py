@@ -168,6 +168,10 @@ def pci_devices(root):
     return lines(rows)
 
 
+def gpu_devices(root):
+    return lines(find(root, "/dev/nvidiactl", "/dev/nvidia[0-9]*"))
+
+
 def alternatives_admin(root):
     return files(root, *("/var/lib/dpkg/alternatives/" + name for name in ALTERNATIVES))
 

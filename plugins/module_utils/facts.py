@@ -8,6 +8,8 @@ None is "unknown" everywhere but where a docstring says otherwise, and each unkn
 
 from __future__ import annotations
 
+import re
+
 from ansible_collections.lockstep.gpu.plugins.module_utils import parse_alternatives, parse_apt, parse_boot, parse_dpkg
 from ansible_collections.lockstep.gpu.plugins.module_utils import parse_dkms, parse_kernel, parse_libraries, parse_modules
 from ansible_collections.lockstep.gpu.plugins.module_utils import parse_os, parse_pci, versions
@@ -22,6 +24,9 @@ _GUARD_MARK = "lockstep.gpu"
 _MISSING = object()
 # A recording of something else altogether would fill the report.
 _MOST_PROBLEMS = 5
+# Debian and Ubuntu mark unsigned images at different ends. A metapackage (linux-image-amd64) has no digit there, debugging
+# symbols boot nothing, and packages of a foreign architecture have a colon.
+_IMAGE_PACKAGE = re.compile(r"linux-image-(?:unsigned-)?(?P<release>\d[^:]*?)(?:-unsigned)?(?<!-dbg)(?<!-dbgsym)")
 _DISTRIBUTION_TOOLKIT = "/usr/lib/nvidia-cuda-toolkit"
 
 
@@ -106,6 +111,7 @@ def _local(reader):
         "compilers": None if rows is None else parse_dpkg.compilers(rows),
         "boot": _boot(reader, container),
         "gpus": None if devices is None else parse_pci.gpus(devices),
+        "gpu_devices": reader.parsed("gpu_devices", parse_pci.parse_device_nodes),
         "nvswitches": None if devices is None else parse_pci.nvswitches(devices),
         "dkms": reader.parsed("dkms_status", parse_dkms.parse_dkms_status, absent=[], partial=True),
         "modules": {"loaded": _loaded(reader),
@@ -131,12 +137,10 @@ def _kernel(reader, packages):
         return kernel
     owners = {}
     for name in sorted(packages or {}):
-        for prefix in ("linux-image-unsigned-", "linux-image-"):
-            if name.startswith(prefix):
-                # A metapackage (linux-image-amd64) has no digit there.
-                if name[len(prefix):len(prefix) + 1].isdigit():
-                    owners[name[len(prefix):]] = name
-                break
+        found = _IMAGE_PACKAGE.fullmatch(name)
+        if found:
+            # Sorted, so that the signed image comes before the unsigned one of the same release.
+            owners.setdefault(found.group("release"), name)
     nothing = {"image": False, "initramfs": False, "headers": False}
     kernel["installed"] = [
         dict(files.get(release, nothing), release=release, package=owners.get(release),
@@ -166,22 +170,30 @@ def _boot(reader, container):
 def _grub(reader, files):
     settings = reader.parsed("grub_default", parse_boot.parse_default_grub, absent={})
     environment = reader.parsed("grubenv", parse_boot.parse_grubenv, absent={})
-    entries = reader.parsed("grub_cfg", parse_boot.parse_grub_menu)
+    menu = reader.parsed("grub_cfg", _menu)
     mounts = reader.parsed("proc_mounts", _text)
     # grub-mkconfig's own default is the first entry.
     default = None if settings is None else settings.get("GRUB_DEFAULT", "0")
-    kernel, reason = (None, "GRUB_DEFAULT could not be read") if default is None else parse_boot.default_kernel(
-        entries, default, environment)
-    if reason and entries:
+    if default is None and settings is not None:
+        reader.note("grub_default", "GRUB_DEFAULT is no plain value")
+    kernel, reason = parse_boot.default_kernel(*menu, environment) if menu else (None, None)
+    if reason:
         reader.note("grub_cfg", reason)
     block = next((path for path in sorted(files) if path.endswith("/grubenv")), None)
-    # Without a block there is nothing that GRUB could write to.
-    writable = False if block is None else parse_boot.environment_writable(parse_boot.mount_of(mounts or "", block))
-    if writable is None:
+    writable = None if block is None else parse_boot.environment_writable(parse_boot.mount_of(mounts or "", block))
+    if block is None:
+        reader.note("boot_files", "there is no environment block yet that GRUB could write to")
+    elif writable is None:
         reader.note("proc_mounts", "no block device is known for %s" % block)
     names = environment or {}
     return {"grub_default": default, "saved_entry": names.get("saved_entry") or None,
             "next_entry": names.get("next_entry") or None, "default_kernel": kernel, "env_writable": writable}
+
+
+def _menu(text):
+    """Parser of grub_cfg: (entries, what it boots by default)."""
+    entries, problems = parse_boot.parse_grub_menu(text)
+    return Parsed((entries, parse_boot.cfg_default(text)) if entries else None, problems)
 
 
 def _loaded(reader):

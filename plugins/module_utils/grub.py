@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import glob
 import os
-import re
 from collections import namedtuple
 
 from ansible_collections.lockstep.gpu.plugins.module_utils import parse_boot
@@ -27,9 +26,7 @@ ENV_SIZE = 1024     # bytes; GRUB writes the block in place and never changes it
 READ_ONLY_FILESYSTEMS = {"btrfs", "cpiofs", "newc", "odc", "romfs", "squash4", "tarfs", "zfs", "iso9660"}
 READ_ONLY_ABSTRACTIONS = ("lvm", "diskfilter", "mdraid", "raid", "ldm", "dm_nv")
 
-_SET_DEFAULT = re.compile(r"^\s*set default=\"?([^\"\n]*)\"?\s*$", re.MULTILINE)
-
-# entries: rows of parse_boot.parse_grub_menu. cfg_default: see cfg_default(). setting: GRUB_DEFAULT of the settings.
+# entries: rows of parse_boot.parse_grub_menu. cfg_default: see parse_boot.cfg_default(). setting: GRUB_DEFAULT of the settings.
 # env: variables of grubenv, None when it is missing or no environment block. env_writable: by GRUB at boot.
 State = namedtuple("State", ["entries", "cfg_default", "setting", "env", "env_writable"])
 
@@ -60,23 +57,15 @@ def spec_of(entry):
     return ">".join(level["id"] or level["title"].replace(">", ">>") for level in [*entry["parents"], entry])
 
 
-def cfg_default(cfg):
-    """What grub.cfg boots when no one-time entry is set: "0", an id, or "${saved_entry}"; None when it sets nothing."""
-    found = [value for value in _SET_DEFAULT.findall(cfg) if "next_entry" not in value]
-    return found[-1] if found else None
-
-
 def kernel_named(state, spec):
-    """The kernel release that a spec (saved_entry, next_entry, GRUB_DEFAULT) boots, or None."""
+    """The kernel release that a spec (saved_entry, next_entry) names, or None."""
     entry = parse_boot.find_entry(state.entries, spec) if spec else None
     return entry["kernel"] if entry else None
 
 
-def default_spec(state):
-    """The spec that boots by default; GRUB takes its first entry when none is saved."""
-    if state.cfg_default is not None and "saved_entry" in state.cfg_default:
-        return (state.env or {}).get("saved_entry") or "0"
-    return state.cfg_default or "0"
+def default_kernel(state):
+    """The kernel release that boots by default, a one-time entry aside, or None."""
+    return parse_boot.default_kernel(state.entries, state.cfg_default, dict(state.env or {}, next_entry=None))[0]
 
 
 def is_saved(state):
@@ -120,15 +109,17 @@ class Grub:
     def read(self):
         """The State. Raises GrubError for a menu that cannot be read."""
         cfg = _text(self.path("boot/grub/grub.cfg"))
-        if parse_boot.parse_grub_menu(cfg).value is None:
+        entries = parse_boot.parse_grub_menu(cfg).value
+        if entries is None:
             raise GrubError("%s has no menu entry that can be read" % self.path("boot/grub/grub.cfg"))
         files = [self.path("etc/default/grub"), *sorted(glob.glob(self.path("etc/default/grub.d/*.cfg")))]
-        settings = parse_boot.parse_default_grub(join_files([(name, _text(name)) for name in files if os.path.isfile(name)])).value
+        settings = parse_boot.parse_default_grub(join_files([(name, _text(name)) for name in files if os.path.isfile(name)])).value or {}
         env_file = self.path("boot/grub/grubenv")
         env = parse_boot.parse_grubenv(_text(env_file)).value if os.path.isfile(env_file) else None
         usable = env is not None and not os.path.islink(env_file) and os.path.getsize(env_file) == ENV_SIZE
-        return State(parse_boot.parse_grub_menu(cfg).value, cfg_default(cfg), settings.get("GRUB_DEFAULT"), env,
-                     self._probe_writable() if usable else False)
+        # Without a block nothing is known: GRUB's tools make one with the first entry that is saved.
+        writable = self._probe_writable() if usable else False if os.path.lexists(env_file) else None
+        return State(entries, parse_boot.cfg_default(cfg), settings.get("GRUB_DEFAULT"), env, writable)
 
     def _probe_writable(self):
         words = [self._run(["grub-probe", "--target=" + target, self.path("boot/grub")], ok=None) for target in ("fs", "abstraction")]

@@ -10,18 +10,28 @@ import shlex
 
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed, not_understood, split_files
 
+# GRUB's own menus have two levels; a foreign file of thousands would cost more than it can tell.
+_MOST_LEVELS = 16
+_MOST_ENTRIES = 2000
+_SET_DEFAULT = re.compile(r"^[ \t]*set default=\"?([^\"\n]*)\"?[ \t]*$", re.MULTILINE)
+
 # GRUB cannot write a file below these (00_header leaves out recordfail there; grub's own manual, "Environment block").
 _UNWRITABLE_TYPES = ("btrfs", "zfs", "squashfs", "overlay", "tmpfs", "iso9660", "f2fs")
 _UNWRITABLE_DEVICES = re.compile(r"/dev/(mapper/|md|dm-|[^/]+/[^/]+$)")
+# Disks all the same: multipath has a mapping for each partition, and some controllers a folder.
+_PLAIN_DEVICES = re.compile(r"/dev/(mapper/mpath|(?:cciss|ida|rd)/)")
 _SEPARATOR = ">"
 
 
 def parse_default_grub(text):
     """/etc/default/grub and grub.d/*.cfg, as `tail -v -n +1` prints them, to {name: value}; later files win.
 
-    Only plain assignments are read: a value with $ or ` is shell code and gives None (unknown).
+    Only plain assignments are read: a value with $ or `, or with an open quote, gives None (unknown). The value is None
+    for text that is not of any file.
     """
     files, problems = split_files(text)
+    if problems and not files:
+        return Parsed(None, problems)
     value = {}
     for path, content in files:
         for number, line in enumerate(content.splitlines(), 1):
@@ -32,6 +42,7 @@ def parse_default_grub(text):
                 words = shlex.split(found.group(2), comments=True)
             except ValueError:
                 problems.append("%s: %s" % (path, not_understood(number, line)))
+                value[found.group(1)] = None
                 continue
             code = "$" in found.group(2) or "`" in found.group(2) or len(words) > 1
             value[found.group(1)] = None if code else "".join(words)
@@ -60,19 +71,28 @@ def parse_grub_menu(text):
     name of the entry's linux command, None when it has none (a submenu, another system).
     """
     entries, problems, stack, counters = [], [], [], [0]
+    # Every open brace, with the entry that it opened or None (a function): indents tell nothing, since grub-mkconfig
+    # writes entries inside of an `if`, and people write their own.
+    blocks = []
     for line_number, line in enumerate(text.splitlines(), 1):
         words = line.split()
-        if words and words[0] in ("menuentry", "submenu") and line.rstrip().endswith("{"):
+        if words and words[0] in ("menuentry", "submenu") and words[-1] == "{":
+            if len(stack) >= _MOST_LEVELS or len(entries) >= _MOST_ENTRIES:
+                return Parsed(None, ["more than %d levels or %d entries" % (_MOST_LEVELS, _MOST_ENTRIES)])
             try:
                 entry = _entry(line, stack, counters)
             except (ValueError, IndexError):
                 return Parsed(None, [not_understood(line_number, line)])
             entries.append(entry)
             stack.append(entry)
+            blocks.append(entry)
             counters.append(0)
-        elif words == ["}"] and stack and not line.startswith("\t" * len(stack)):
-            stack.pop()
-            counters.pop()
+        elif words and words[-1] == "{":
+            blocks.append(None)
+        elif words and words[0].rstrip(";") == "}" and blocks:
+            if blocks.pop() is not None:
+                stack.pop()
+                counters.pop()
         elif stack and words and words[0] in ("linux", "linuxefi", "linux16") and len(words) > 1:
             found = re.search(r"/vmlinu[zx]-(\S+)$", words[1])
             stack[-1]["kernel"] = found.group(1) if found else None
@@ -114,21 +134,33 @@ def _first_below(entries, submenu):
                  and entry["number"].startswith(submenu["number"] + _SEPARATOR)), None)
 
 
-def default_kernel(entries, grub_default, environment):
+def cfg_default(text):
+    """What grub.cfg boots when no one-time entry is set: "0", an id, or "${saved_entry}"; None when it sets nothing.
+
+    The settings of /etc/default/grub count only once a grub.cfg was made from them.
+    """
+    found = [value for value in _SET_DEFAULT.findall(text) if "next_entry" not in value]
+    return found[-1] if found else None
+
+
+def default_kernel(entries, default, environment):
     """(release or None, reason or None): the kernel that the next boot takes without anybody's help.
 
-    grub_default: the setting's value; environment: parse_grubenv()'s value, None when it is unknown. next_entry wins
-    over everything: it is a single trial boot (grub-reboot).
+    default: cfg_default(); environment: parse_grubenv()'s value, None when it is unknown. next_entry wins over
+    everything: it is a single trial boot (grub-reboot). GRUB takes its first entry where nothing is set or saved, or
+    what is named does not exist.
     """
     if not entries:
         return None, "no menu entries"
     wanted = (environment or {}).get("next_entry")
     if not wanted:
-        wanted = grub_default
-        if wanted == "saved":
+        wanted = default
+        if "saved_entry" in (default or ""):
             if environment is None:
                 return None, "the saved entry is in an environment block that could not be read"
-            wanted = environment.get("saved_entry") or "0"
+            wanted = environment.get("saved_entry")
+        elif "$" in (default or ""):
+            return None, "the default is a variable of grub.cfg's own"
     entry = find_entry(entries, wanted or "0") or find_entry(entries, "0")
     if entry is None or entry["kernel"] is None:
         return None, "the default entry starts no Linux kernel that is known by name"
@@ -154,10 +186,11 @@ def environment_writable(mount):
     """Whether GRUB can write its environment on this (device, type); None when the mount is unknown.
 
     GRUB writes through its own block list: never on LVM, md, device mapper, and not on copy-on-write file systems.
+    (boot_kernel asks grub-probe instead, which knows; that is a command, and a bundle has the mount table only.)
     """
     if mount is None:
         return None
     device, kind = mount
-    if kind in _UNWRITABLE_TYPES or _UNWRITABLE_DEVICES.match(device):
+    if kind in _UNWRITABLE_TYPES or (_UNWRITABLE_DEVICES.match(device) and not _PLAIN_DEVICES.match(device)):
         return False
     return True if device.startswith("/dev/") else None

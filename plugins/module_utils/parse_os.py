@@ -11,6 +11,7 @@ from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import P
 
 # os-release(5): shell-compatible assignments; one value a line.
 _ASSIGNMENT = re.compile(r"""([A-Z][A-Z0-9_]*)=(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([^\s"']*))\s*""")
+_READ = ("ID", "VERSION_ID", "VERSION_CODENAME", "PRETTY_NAME")
 
 
 def parse_os_release(text):
@@ -21,7 +22,10 @@ def parse_os_release(text):
             continue
         found = _ASSIGNMENT.fullmatch(line.strip())
         if not found:
-            problems.append(not_understood(number, line))
+            # Vendors add assignments of their own, also in lower case; only what is read here must be understood.
+            other = re.match(r"([A-Za-z_][A-Za-z0-9_]*)=", line.strip())
+            if not other or other.group(1) in _READ:
+                problems.append(not_understood(number, line))
             continue
         name, double, single, bare = found.groups()
         seen[name] = re.sub(r"\\(.)", r"\1", double) if double is not None else single or bare or ""

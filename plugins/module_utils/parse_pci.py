@@ -39,6 +39,11 @@ def parse_pci(text):
     return Parsed(rows, problems)
 
 
+def parse_device_nodes(text):
+    """Device nodes of the NVIDIA driver, one a line, to whether there are any. A container has only what was passed in."""
+    return Parsed(bool(text.strip()), [])
+
+
 def gpus(devices):
     """The NVIDIA display controllers among parse_pci() rows (their audio and USB functions are none)."""
     return [row for row in devices if row["id"].startswith(NVIDIA + ":") and row["class"] in GPU_CLASSES]

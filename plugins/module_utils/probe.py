@@ -137,6 +137,7 @@ PROBES = {
     "grub_cfg": Function(capture.first_of("/boot/grub/grub.cfg", "/boot/grub2/grub.cfg"), "/boot/grub/grub.cfg"),
     "proc_mounts": File("/proc/self/mounts"),
     "pci_devices": Function(capture.pci_devices, "lspci -Dn -d 10de: (from /sys/bus/pci/devices)"),
+    "gpu_devices": Function(capture.gpu_devices, "ls /dev/nvidiactl /dev/nvidia[0-9]*"),
     "dkms_status": Special(_dkms_status, "dkms status (from /var/lib/dkms)"),
     "modinfo": Special(_modinfo, "modinfo of every nvidia*.ko* below /lib/modules"),
     "proc_driver_version": File("/proc/driver/nvidia/version"),

@@ -117,7 +117,7 @@ def in_container():
 
 def shown(state):
     """A State in the words of the results: {default, next}, each a kernel release or None."""
-    return {"default": grub.kernel_named(state, grub.default_spec(state)),
+    return {"default": grub.default_kernel(state),
             "next": grub.kernel_named(state, (state.env or {}).get("next_entry"))}
 
 

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 BUNDLES = pathlib.Path(__file__).parents[3] / "fixtures" / "bundles"
-KEYS = {"schema", "gathered", "os", "container", "kernel", "compilers", "boot", "gpus", "nvswitches", "dkms", "modules", "packages",
+KEYS = {"schema", "gathered", "os", "container", "kernel", "compilers", "boot", "gpus", "gpu_devices", "nvswitches", "dkms", "modules", "packages",
         "package_manager", "alternatives", "libraries", "cuda", "ofed", "secure_boot", "space", "unknown"}
 
 
@@ -80,7 +80,7 @@ def test_nothing_is_known():
     result = facts.assemble(Recorded())
     assert set(result) == KEYS
     assert reasons(result) == set(PROBES) - {"nvidia_smi_query", "grub_default", "grubenv", "grub_cfg", "proc_mounts"}
-    for key in ("container", "compilers", "gpus", "nvswitches", "dkms", "packages", "alternatives", "libraries", "secure_boot", "space"):
+    for key in ("container", "compilers", "gpus", "gpu_devices", "nvswitches", "dkms", "packages", "alternatives", "libraries", "secure_boot", "space"):
         assert result[key] is None, key
     assert result["kernel"] == {"running": None, "cmdline": None, "installed": None}
     assert set(result["package_manager"].values()) == {None} and set(result["os"].values()) == {None}
@@ -129,7 +129,7 @@ def test_own_files():
 GRUB = {"boot_files": "/boot/grub/grub.cfg\n/boot/grub/grubenv\n", "container_marks": "",
         "grub_default": "==> /etc/default/grub <==\nGRUB_DEFAULT=saved\n", "secure_boot": "SecureBoot disabled\n",
         "grubenv": "# GRUB Environment Block\nsaved_entry=1\n", "proc_mounts": "/dev/sda1 / ext4 rw 0 0\n",
-        "grub_cfg": "menuentry 'a' {\n\tlinux /boot/vmlinuz-6.1 ro\n}\nmenuentry 'b' {\n\tlinux /boot/vmlinuz-6.2 ro\n}\n"}
+        "grub_cfg": "set default=\"${saved_entry}\"\nmenuentry 'a' {\n\tlinux /boot/vmlinuz-6.1 ro\n}\nmenuentry 'b' {\n\tlinux /boot/vmlinuz-6.2 ro\n}\n"}
 
 
 def test_grub():
@@ -142,9 +142,15 @@ def test_grub():
 @pytest.mark.parametrize("change,key,value,noted", [
     ({"proc_mounts": "/dev/mapper/vg-root / ext4 rw 0 0\n"}, "env_writable", False, False),
     ({"proc_mounts": "host / 9p rw 0 0\n"}, "env_writable", None, True),
-    ({"grub_default": "==> /g <==\nGRUB_DEFAULT=$(x)\n"}, "default_kernel", None, True),
+    ({"grub_default": "==> /g <==\nGRUB_DEFAULT=$(x)\n"}, "grub_default", None, True),
+    ({"grub_default": "==> /g <==\nGRUB_DEFAULT=\"open\n"}, "grub_default", None, True),
+    ({"grub_default": "GRUB_DEFAULT=saved\n"}, "grub_default", None, True),
+    ({"grub_default": "GRUB_DEFAULT=saved\n"}, "default_kernel", "6.2", True),
+    ({"grub_default": "==> /g <==\nGRUB_TIMEOUT=1\n"}, "grub_default", "0", False),
+    ({"grub_cfg": GRUB["grub_cfg"].replace("${saved_entry}", "0")}, "default_kernel", "6.1", False),    # settings not taken over yet
+    ({"grub_cfg": GRUB["grub_cfg"].replace("${saved_entry}", "${mine}")}, "default_kernel", None, True),
     ({"grubenv": "torn"}, "default_kernel", None, True), ({"grub_cfg": ""}, "default_kernel", None, True),
-    ({"boot_files": "/boot/grub/grub.cfg\n"}, "env_writable", False, False),
+    ({"boot_files": "/boot/grub/grub.cfg\n"}, "env_writable", None, True),
     ({"boot_files": "/boot/efi/loader/loader.conf\n"}, "loader", "systemd-boot", False),
     ({"boot_files": ""}, "loader", None, True)])
 def test_grub_troubles(change, key, value, noted):
@@ -154,7 +160,9 @@ def test_grub_troubles(change, key, value, noted):
 
 def test_kernels():
     packages = "".join("%s\tamd64\t6.1-1\tlinux\t6.1-1\tinstall\tok\tinstalled\n" % name for name in (
-        "dpkg", "linux-image-amd64", "linux-image-6.1-amd64", "linux-image-unsigned-6.2-generic", "linux-headers-6.3"))
+        "dpkg", "linux-image-amd64", "linux-image-6.1-amd64", "linux-image-unsigned-6.2-generic", "linux-headers-6.3",
+        "linux-image-6.1-amd64-dbg", "linux-image-6.1-amd64-unsigned", "linux-image-6.8.0-31-generic-dbgsym"))
+    packages += "linux-image-6.7-686\ti386\t6.7-1\tlinux\t6.7-1\tinstall\tok\tinstalled\n"
     result = state(dpkg_list=packages, kernel_files="/boot/vmlinuz-6.1-amd64\n/boot/vmlinuz-6.9-own\n/lib/modules/6.3/build/Makefile\n")
     assert [(item["release"], item["package"], item["image"]) for item in result["kernel"]["installed"]] == [
         ("6.1-amd64", "linux-image-6.1-amd64", True), ("6.2-generic", "linux-image-unsigned-6.2-generic", False), ("6.9-own", None, True)]
@@ -208,3 +216,14 @@ def test_this_machine_and_its_bundle_agree(tmp_path):
     direct = Recorded(**seen)
     direct.seen.update((name, Observation(None, reason="not in the bundle")) for name in ("space", "apt_locks"))
     assert replayed == facts.assemble(direct)
+
+
+def test_device_nodes_tell_whether_a_container_has_a_gpu():
+    assert state()["gpu_devices"] is False
+    assert state(gpu_devices="/dev/nvidia0\n/dev/nvidiactl\n")["gpu_devices"] is True
+
+
+def test_vendors_assignments_in_os_release():
+    text = "ID=debian\nVERSION_ID=\"13\"\nbuild_id=12\nVENDOR_THING=a b $(c)\n"
+    assert state(os_release=text)["unknown"] == []
+    assert reasons(state(os_release=text + "PRETTY_NAME=\"open\n")) == reasons(state(os_release=text + "noise\n")) == {"os_release"}

@@ -46,9 +46,9 @@ def test_flat_menu_without_ids_takes_the_title():
 
 
 def test_default_in_the_menu():
-    assert grub.cfg_default((FIXTURES / "debian13.cfg").read_text()) == "0"
-    assert grub.cfg_default((FIXTURES / "debian13-saved.cfg").read_text()) == "${saved_entry}"
-    assert grub.cfg_default("") is None
+    assert parse_boot.cfg_default((FIXTURES / "debian13.cfg").read_text()) == "0"
+    assert parse_boot.cfg_default((FIXTURES / "debian13-saved.cfg").read_text()) == "${saved_entry}"
+    assert parse_boot.cfg_default("") is None
 
 
 @pytest.mark.parametrize("filesystem, abstraction, writable", [
@@ -103,8 +103,8 @@ def fixture_node(tmp_path):
 
 def test_state_of_a_fresh_node(node):
     state = node.loader.read()
-    assert (state.cfg_default, state.setting, state.env, state.env_writable) == ("0", "0", None, False)
-    assert grub.kernel_named(state, grub.default_spec(state)) == NEW
+    assert (state.cfg_default, state.setting, state.env, state.env_writable) == ("0", "0", None, None)
+    assert grub.default_kernel(state) == NEW
     assert not grub.is_saved(state)
 
 
@@ -113,7 +113,9 @@ def test_saved_default(node):
     node.loader.make_saved()
     state = node.loader.read()
     assert grub.is_saved(state)
-    assert grub.kernel_named(state, grub.default_spec(state)) == OLD
+    assert grub.default_kernel(state) == OLD
+    node.loader.set_once(spec(NEW))
+    assert grub.default_kernel(node.loader.read()) == OLD
     assert state.env_writable is True
     assert (node.root / grub.DROP_IN).read_text().endswith("GRUB_DEFAULT=saved\n")
 

@@ -45,8 +45,8 @@ def test_menu():
 @pytest.mark.parametrize("setting,environment,expected", [
     ("0", {}, NEW), ("", {}, NEW), ("1>1", {}, OLD), ("1", {}, NEW), (OLD_PATH, {}, OLD),
     ("Advanced options for Debian GNU/Linux>Debian GNU/Linux, with Linux " + OLD, {}, OLD),
-    ("saved", {}, NEW), ("saved", {"saved_entry": OLD_PATH}, OLD), ("0", {"saved_entry": OLD_PATH}, NEW),
-    ("0", {"next_entry": "1>1"}, OLD), ("gone", {}, NEW), ("2", {}, None), ("saved", None, None)])
+    (None, {}, NEW), ("${saved_entry}", {}, NEW), ("${saved_entry}", {"saved_entry": OLD_PATH}, OLD), ("${mine}", {}, None), ("0", {"saved_entry": OLD_PATH}, NEW),
+    ("0", {"next_entry": "1>1"}, OLD), ("gone", {}, NEW), ("2", {}, None), ("${saved_entry}", None, None)])
 def test_default_kernel(setting, environment, expected):
     kernel, reason = parse_boot.default_kernel(parse_boot.parse_grub_menu(CFG).value, setting, environment)
     assert kernel == expected and (reason is None) == (expected is not None)
@@ -74,7 +74,8 @@ GRUB_BROKEN="open
 export GRUB_DEFAULT=saved # set here
 """
     value, problems = parse_boot.parse_default_grub(text)
-    assert value == {"GRUB_DEFAULT": "saved", "GRUB_DISTRIBUTOR": None, "GRUB_CMDLINE_LINUX_DEFAULT": "quiet iommu=pt"}
+    assert value == {"GRUB_DEFAULT": "saved", "GRUB_DISTRIBUTOR": None, "GRUB_CMDLINE_LINUX_DEFAULT": "quiet iommu=pt",
+                     "GRUB_BROKEN": None}
     assert len(problems) == 1 and "/etc/default/grub" in problems[0]
 
 
@@ -98,7 +99,8 @@ def test_mounts(path, expected, writable):
 
 
 @pytest.mark.parametrize("mount,writable", [
-    (None, None), (("/dev/sda1", "btrfs"), False), (("rpool/boot", "zfs"), False), (("overlay", "overlay"), False),
+    (None, None), (("/dev/mapper/mpatha-part2", "ext4"), True), (("/dev/mapper/mpatha-part2", "btrfs"), False),
+    (("/dev/mapper/vg-mpath", "ext4"), False), (("/dev/cciss/c0d0p1", "ext4"), True), (("/dev/sda1", "btrfs"), False), (("rpool/boot", "zfs"), False), (("overlay", "overlay"), False),
     (("/dev/vg/root", "ext4"), False), (("/dev/dm-0", "ext4"), False), (("host", "9p"), None), (("/dev/nvme0n1p2", "vfat"), True)])
 def test_writable(mount, writable):
     assert parse_boot.environment_writable(mount) is writable
@@ -106,3 +108,43 @@ def test_writable(mount, writable):
 
 def test_unknown_mount():
     assert parse_boot.mount_of("", "/boot") is None
+
+
+# As Debian 13's grub-mkconfig writes it on a machine with UEFI: an entry inside of two conditions; then one by hand.
+UEFI = CFG[:CFG.index("menuentry 'UEFI")] + """if [ "$grub_platform" = "efi" ]; then
+\tfwsetup --is-supported
+\tif [ "$?" = 0 ]; then
+\t\tmenuentry 'UEFI Firmware Settings' $menuentry_id_option 'uefi-firmware' {
+\t\t\tfwsetup
+\t\t}
+\tfi
+fi
+function gfxmode {
+\tset gfxpayload="${1}"
+}
+menuentry "My kernel" {
+  function hello {
+  echo hello
+  }
+  linux /boot/vmlinuz-6.1.0-50-amd64 root=/dev/sda1
+  }
+menuentry "Last" {
+}
+"""
+
+
+def test_an_entry_ends_with_its_own_brace():
+    entries = parse_boot.parse_grub_menu(UEFI).value
+    assert [(item["number"], item["title"], item["kernel"]) for item in entries[4:]] == [
+        ("2", "UEFI Firmware Settings", None), ("3", "My kernel", "6.1.0-50-amd64"), ("4", "Last", None)]
+
+
+@pytest.mark.parametrize("text", ["menuentry 'x' {\n" * 9000, "menuentry 'x' {\n}\n" * 9000])
+def test_a_menu_without_end_is_refused(text):
+    parsed = parse_boot.parse_grub_menu(text)
+    assert parsed.value is None and "more than" in parsed.problems[0]
+
+
+def test_settings_of_no_file():
+    assert parse_boot.parse_default_grub("GRUB_DEFAULT=saved\n").value is None
+    assert parse_boot.parse_default_grub("").value == {}
