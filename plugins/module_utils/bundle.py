@@ -12,11 +12,17 @@ import os
 import stat
 
 from ansible_collections.lockstep.gpu.plugins.module_utils import capture
+from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import shown
 from ansible_collections.lockstep.gpu.plugins.module_utils.probe import PROBES, Observation
 
 MANIFEST = "bundle.yml"
 MAX_INPUTS = 500
 _KEYS = {"probe", "file", "rc", "stderr", "reason", "host", "cmd"}
+
+
+def _word(key):
+    """A foreign key as a short word; Python refuses to print numbers of thousands of digits."""
+    return shown(key) if isinstance(key, str) else "what is no text"
 
 
 class BundleError(Exception):
@@ -58,12 +64,12 @@ class BundleProbe:
         if not isinstance(entry, dict) or not isinstance(entry.get("probe"), str):
             raise BundleError("%s needs a `probe` name" % where)
         if set(entry) - _KEYS:
-            raise BundleError("%s has unknown keys: %s" % (where, ", ".join(sorted(map(str, set(entry) - _KEYS)))))
+            raise BundleError("%s has unknown keys: %s" % (where, ", ".join(sorted(_word(key) for key in set(entry) - _KEYS))))
         if entry["probe"] in self._inputs:
             raise BundleError("%s repeats the probe %s" % (where, entry["probe"]))
         rc = entry.get("rc")
-        if rc is not None and (not isinstance(rc, int) or isinstance(rc, bool)):
-            raise BundleError("%s: rc must be a whole number or null" % where)
+        if rc is not None and (not isinstance(rc, int) or isinstance(rc, bool) or not -255 <= rc <= 255):
+            raise BundleError("%s: rc must be a whole number from -255 to 255, or null" % where)
         for key in ("file", "stderr", "reason", "host", "cmd"):
             if not isinstance(entry.get(key, ""), (str, type(None))):
                 raise BundleError("%s: %s must be text" % (where, key))

@@ -17,8 +17,8 @@ DPKG_FORMAT = ("${Package}\\t${Architecture}\\t${Version}\\t${source:Package}\\t
 _WANT = {"i": "install", "h": "hold", "r": "deinstall", "p": "purge", "u": "unknown"}
 _STATUS = {"i": "installed", "n": "not-installed", "c": "config-files", "u": "unpacked", "f": "half-configured",
            "h": "half-installed", "w": "triggers-awaited", "t": "triggers-pending"}
-# Neither needs work before the next package run.
-_SETTLED = ("installed", "config-files", "not-installed")
+# None needs work before the next package run; dpkg runs waiting triggers in its next call.
+_SETTLED = ("installed", "config-files", "not-installed", "triggers-awaited", "triggers-pending")
 
 # What may belong to a product of a stack, or explains why one does not work; the rest of a node is nobody's business.
 # A rule decides later what is managed: this list only has to be wide enough.
@@ -100,7 +100,8 @@ def packages(rows, auto, native, chosen=interesting):
         if chosen(row) and row["status"] not in ("not-installed", "config-files"):
             table[key(row, native)] = {
                 "version": row["version"], "arch": row["arch"], "source": row["source"] or row["name"],
-                "source_version": row["source_version"] or row["version"], "status": row["status"],
+                "source_version": row["source_version"] or row["version"],
+                "status": "reinstall-required" if row["error"] == "reinstreq" else row["status"],
                 "hold": None if row["want"] is None else row["want"] == "hold",
                 "auto": None if auto is None else _is_auto(row, auto, native)}
     return table
@@ -139,11 +140,17 @@ def compilers(rows):
 def parse_extended_states(text):
     """/var/lib/apt/extended_states to the set of (name, arch) that apt may remove by itself."""
     auto, problems = set(), []
-    for block in re.split(r"\n\s*\n", text):
-        fields = dict(re.findall(r"^([A-Za-z-]+):[ \t]*(.*?)[ \t]*$", block, re.MULTILINE))
+    fields, first = {}, None
+    for number, line in enumerate(text.splitlines() + [""], 1):
+        if line.strip():
+            name, _colon, setting = line.partition(":")
+            fields[name] = setting.strip()
+            first = first or (number, line)
+            continue
         if "Package" in fields:
             if fields.get("Auto-Installed") == "1":
                 auto.add((fields["Package"], fields.get("Architecture")))
-        elif block.strip():
-            problems.append("a paragraph without Package: " + not_understood(1, block.strip().splitlines()[0]))
+        elif first:
+            problems.append("a paragraph without Package: " + not_understood(*first))
+        fields, first = {}, None
     return Parsed(auto, problems)

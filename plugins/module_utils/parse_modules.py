@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed, not_understood, shown
+from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed, not_understood
 
 _SUFFIX = re.compile(r"\.ko(?:\.(?:xz|zst|gz|bz2))?$")
 _KERNEL = re.compile(r"(?:/usr)?/lib/modules/([^/]+)/")
@@ -19,7 +19,8 @@ def parse_modinfo(text):
     """`modinfo FILE...` to rows {kernel, name, path, version, vermagic, license, signer}.
 
     name is the file's stem (Debian calls the module nvidia-current); kernel is the folder's name below /lib/modules,
-    None when the path is elsewhere. A field that modinfo does not print is None.
+    None when the path is elsewhere. A field that modinfo does not print is None. What comes before any filename is one
+    row, too, whose name and path are None.
     """
     rows, problems = [], []
     for number, line in enumerate(text.splitlines(), 1):
@@ -32,10 +33,11 @@ def parse_modinfo(text):
             continue
         elif not colon or not re.fullmatch(r"[A-Za-z0-9_]+", field):
             problems.append(not_understood(number, line))
-        elif not rows:
-            problems.append("line %d comes before any filename: %s" % (number, shown(line)))
-        elif field in _FIELDS and rows[-1][field] is None:
-            rows[-1][field] = content or None
+        elif field in _FIELDS:
+            if not rows:
+                rows.append(dict.fromkeys(("kernel", "name", "path", *_FIELDS)))
+            if rows[-1][field] is None:
+                rows[-1][field] = content or None
     return Parsed(rows, problems)
 
 

@@ -77,6 +77,8 @@ def test_special_and_long_files_are_unknown(tmp_path):
     ("inputs: [", "not valid YAML"), ("[]", "needs a list"), ("", "needs a list"), ("inputs: {}", "needs a list"),
     ("inputs: [1]", "needs a `probe`"), ("inputs: [{probe: 1}]", "needs a `probe`"),
     ("inputs: [{probe: a, rc: x}]", "rc must"), ("inputs: [{probe: a, rc: true}]", "rc must"),
+    ("inputs: [{probe: a, rc: 256}]", "rc must"), ("inputs: [{probe: a, rc: 0x%s}]" % ("f" * 6000), "rc must"),
+    ("inputs: [{probe: a, rc: 0, ? 0x%s : 1}]" % ("f" * 6000), "unknown keys: what is no text"),
     ("inputs: [{probe: a, rc: 0, file: [b]}]", "file must be text"), ("inputs: [{probe: a, rc: 0, typo: 1}]", "typo"),
     ("inputs: [{probe: a}, {probe: a}]", "repeats"), ("!!python/object:os.system x", "not valid YAML"),
     ("inputs: [{probe: a, host: x}, {probe: b, host: y}]", "mixes the hosts x, y"),

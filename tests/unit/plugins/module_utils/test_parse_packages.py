@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import pathlib
+import time
 
 import pytest
 from ansible_collections.lockstep.gpu.plugins.module_utils import parse_apt, parse_dpkg
@@ -41,7 +42,7 @@ def test_a_recorded_list():
 @pytest.mark.parametrize("want,error,status,broken,held", [
     ("install", "ok", "installed", False, False), ("hold", "ok", "installed", False, True),
     ("install", "ok", "half-configured", True, False), ("install", "reinstreq", "installed", True, False),
-    ("install", "ok", "triggers-pending", True, False), ("deinstall", "ok", "config-files", False, False),
+    ("install", "ok", "triggers-pending", False, False), ("install", "ok", "triggers-awaited", False, False), ("deinstall", "ok", "config-files", False, False),
     ("hold", "ok", "not-installed", False, True), ("install", "reinstreq", "half-installed", True, False)])
 def test_states(want, error, status, broken, held):
     rows = parse_dpkg.parse_rows(DPKG + COLUMNS % (want, error, status)).value
@@ -162,3 +163,19 @@ Pin-Priority: high
     ("/var/lib/dpkg/lock: free\n/var/lib/apt/lists/lock: held by 12\n", True), ("", False), ("what", None)])
 def test_locks(text, expected):
     assert parse_apt.parse_locks(text).value is expected
+
+
+def test_extended_states_of_any_shape_are_read_in_one_pass():
+    text = "\n \nPackage: a\nArchitecture: amd64\nAuto-Installed: 1\n\t\n\nPackage:b" + " " * 400000 + "x\nAuto-Installed:1"
+    began = time.monotonic()
+    auto, problems = parse_dpkg.parse_extended_states(text)
+    assert ("a", "amd64") in auto and len(auto) == 2 and problems == []
+    assert time.monotonic() - began < 2
+
+
+def test_a_cdrom_is_one_address():
+    line = "deb cdrom:[Debian GNU/Linux 13 _Trixie_ - Official amd64 NETINST 20250809-11:20]/ trixie contrib main\n"
+    (row,), problems = parse_apt.parse_sources("==> /etc/apt/sources.list <==\n" + line)
+    assert problems == [] and row["suites"] == ["trixie"] and row["components"] == ["contrib", "main"]
+    assert row["uris"] == ["cdrom:[Debian GNU/Linux 13 _Trixie_ - Official amd64 NETINST 20250809-11:20]/"]
+    assert parse_apt.parse_sources("==> /etc/apt/sources.list <==\ndeb cdrom:[open trixie main\n").value[0]["uris"] == ["cdrom:[open"]

@@ -108,8 +108,15 @@ def test_modinfo():
 def test_modinfo_skips_signatures_and_names_noise():
     text = "version: 1\nfilename: /x/nvidia.ko\nsignature:      1B:94\n\t\t82:2E:version: 9\nversion:        550.1\nnonsense\n"
     value, problems = parse_modules.parse_modinfo(text)
-    assert value[0]["version"] == "550.1" and value[0]["kernel"] is None
-    assert len(problems) == 2
+    assert value[1]["version"] == "550.1" and value[1]["kernel"] is None
+    assert len(problems) == 1
+
+
+def test_modinfo_without_a_filename_is_one_nameless_row():
+    value, problems = parse_modules.parse_modinfo("version: 580.1\nlicense: Dual MIT/GPL\nsigner: DKMS\ndepends:\n")
+    assert problems == [] and value == [{"kernel": None, "name": None, "path": None, "version": "580.1", "vermagic": None,
+                                         "license": "Dual MIT/GPL", "signer": "DKMS"}]
+    assert parse_modules.parse_modinfo("depends: i2c\n").value == []
 
 
 @pytest.mark.parametrize("text,expected", [
