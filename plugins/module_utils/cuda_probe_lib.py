@@ -151,6 +151,17 @@ def cudart_sonames(cache):
     return sorted(found, key=lambda name: [int(part) for part in name.split(".so.")[1].split(".")], reverse=True)
 
 
+def cudart_soname(cache, expected):
+    """The soname to prove: the newest of the expected CUDA major release, else the newest; None when there is none.
+
+    Several releases lie side by side by design: a program names the one it wants.
+    """
+    sonames = cudart_sonames(cache)
+    major = str(expected).split(".", maxsplit=1)[0]
+    fitting = [name for name in sonames if name.split(".so.")[1].split(".")[0] == major]
+    return next(iter(fitting or sonames), None)
+
+
 def embedded_version(content):
     """The driver version that an nvidia-smi binary carries as a string of its own (bytes), or None if not exactly one."""
     found = set(re.findall(rb"(?<![^\0])(\d{3}\.\d{2,3}(?:\.\d{2})?)(?=\0)", content))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 import shutil
 import signal
 import time
@@ -22,6 +23,12 @@ from ansible_collections.lockstep.gpu.plugins.module_utils.parse_dkms import par
 ACTING_VERBS = {"add", "build", "install", "uninstall", "unbuild", "remove", "autoinstall", "kernel_postinst", "kernel_prerm"}
 POLL_SECONDS = 2.0
 DESTINATION = "updates/dkms"    # below /lib/modules/<release>; DKMS puts every module there on Debian and Ubuntu
+
+# What a build of a kernel module starts, with the prefixes and suffixes of cross compilers and versions.
+_BUILD_TOOL = re.compile(
+    r"(?:[\w.]+-)*(?:gcc|g\+\+|cc|c\+\+|clang(?:\+\+)?|cpp|ld(?:\.\w+)?|as|ar|nm|strip|objcopy|objdump|ranlib|readelf)(?:-[\d.]+)?"
+    r"|cc1(?:plus)?|collect2|lto1|objtool|modpost|fixdep|genksyms|resolve_btfids|pahole|sign-file|xz|zstd|gzip|cp|mv|depmod")
+_SHELL_OPTION = re.compile(r"-[a-z]*c[a-z]*")
 
 Wanted = namedtuple("Wanted", ["module", "version", "kernel", "arch", "state", "files"])
 # state: absent, added, built, installed or broken. faults: why it is not what `state` claims.
@@ -76,19 +83,29 @@ def describe_state(seen):
 
 
 def role_of(argv, cwd, build_dir):
-    """What a process (its words and working directory) is to a build: "dkms", "compiler" or None. Pure."""
+    """What a process (its words and working directory) is to a build: "dkms", "make", "compiler" or None. Pure.
+
+    Only the tools of a build: a person's shell, pager or editor may stand in its folder, too.
+    """
     for number, word in enumerate(argv[:2]):
         if os.path.basename(word) == "dkms":
             return "dkms" if argv[number + 1:number + 2] and argv[number + 1] in ACTING_VERBS else None
     inside = (cwd + "/").startswith(build_dir + "/") or any(build_dir + "/" in word + "/" for word in argv)
-    return "compiler" if inside else None
+    name = os.path.basename(argv[0]) if argv else ""
+    if not inside:
+        return None
+    if name in ("make", "gmake"):
+        return "make"
+    script = argv[1] if name in ("sh", "dash", "bash") and len(argv) > 1 else ""
+    is_script = bool(_SHELL_OPTION.fullmatch(script)) or script.endswith(".sh") or script.startswith(build_dir + "/")
+    return "compiler" if is_script or _BUILD_TOOL.fullmatch(name) else None
 
 
 def abandoned(processes):
     """The ids of compiler processes whose DKMS was killed, so that nobody will take their result. Pure.
 
     processes: [(pid, parent, role)] of the whole node. Only when no DKMS is at work at all, and only the families whose
-    head is a compiler process that init has inherited (make starts children that show no sign of the build folder).
+    head is a make that init has inherited (it starts children that show no sign of the build folder).
     """
     parents = {pid: parent for pid, parent, dummy in processes}
     roles = {pid: role for pid, dummy, role in processes}
@@ -100,7 +117,7 @@ def abandoned(processes):
 
     if "dkms" in roles.values():
         return []
-    return sorted(pid for pid in parents if roles[head(pid)] == "compiler" and parents[head(pid)] == 1)
+    return sorted(pid for pid in parents if roles[head(pid)] == "make" and parents[head(pid)] == 1)
 
 
 class Tree:

@@ -9,9 +9,11 @@ Every parser of this collection reads English output, so the locale is fixed her
 from __future__ import annotations
 
 import os
+import selectors
 import shutil
 import signal
 import subprocess
+import time
 from collections import namedtuple
 
 # LANGUAGE beats LC_ALL in gettext when it is set, hence the empty value. LC_CTYPE and LC_MESSAGES too, because the
@@ -21,6 +23,8 @@ ENVIRONMENT = {"LANG": "C", "LC_ALL": "C", "LC_CTYPE": "C", "LC_MESSAGES": "C", 
 # Where distributions keep administration tools; a non-login PATH may lack the sbin folders.
 TOOL_DIRS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 TIMED_OUT_RC = 124
+MAX_OUTPUT = 1 << 20    # bytes of each stream that run_limited keeps
+REAP_SECONDS = 1.0      # how long a killed process is waited for
 
 Result = namedtuple("Result", ["rc", "out", "err"])
 
@@ -84,8 +88,9 @@ def run_limited(argv, seconds, env=None, cwd=None):
 
     For probes of foreign code that may hang or crash, which AnsibleModule.run_command cannot stop.
     Returns a Result and never raises: rc is negative for a death by signal, 124 when the time was up, 127 when the
-    command could not be started.
+    command could not be started. Of each stream the first MAX_OUTPUT bytes are kept.
     """
+    deadline = time.monotonic() + seconds
     try:
         # run_command has no time limit.
         child = subprocess.Popen(  # pylint: disable=ansible-bad-function
@@ -93,15 +98,47 @@ def run_limited(argv, seconds, env=None, cwd=None):
             env=dict(os.environ, **dict(ENVIRONMENT, **(env or {}))), start_new_session=True)
     except OSError as error:
         return Result(127, "", str(error))
+    kept = {child.stdout: bytearray(), child.stderr: bytearray()}
+    rc = _ended(child, deadline - time.monotonic()) if _collect(kept, deadline) else None
+    if rc is None:
+        _kill_group(child)
+        # A process that sleeps in the kernel does not die: it is left behind, as are its pipes' other ends.
+        _ended(child, REAP_SECONDS)
+        result = Result(TIMED_OUT_RC, "", "no answer within %g s" % seconds)
+    else:
+        result = Result(rc, *(bytes(kept[pipe]).decode("utf-8", "replace") for pipe in (child.stdout, child.stderr)))
+    child.stdout.close()
+    child.stderr.close()
+    return result
+
+
+def _collect(kept, deadline):
+    """Fill {pipe: bytearray} up to the limit, and drop the rest, so that no writer waits. False when the time was up."""
+    with selectors.DefaultSelector() as selector:
+        for pipe in kept:
+            selector.register(pipe, selectors.EVENT_READ)
+        while selector.get_map():
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            for key, _events in selector.select(left):
+                chunk = os.read(key.fd, 1 << 16)
+                if not chunk:
+                    selector.unregister(key.fileobj)
+                kept[key.fileobj] += chunk[:max(0, MAX_OUTPUT - len(kept[key.fileobj]))]
+    return True
+
+
+def _ended(child, seconds):
+    """The exit status of a child, None when it has not ended within `seconds`."""
     try:
-        out, err = child.communicate(timeout=seconds)
-        rc = child.returncode
+        return child.wait(timeout=max(0, seconds))
     except subprocess.TimeoutExpired:
-        rc, out = TIMED_OUT_RC, b""
-        err = ("no answer within %g s" % seconds).encode()
+        return None
+
+
+def _kill_group(child):
+    try:
         os.killpg(child.pid, signal.SIGKILL)
-        child.wait()
-        # Not communicate() again: something that left the group may hold the pipes for ever.
-        child.stdout.close()
-        child.stderr.close()
-    return Result(rc, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
+    except (ProcessLookupError, PermissionError):
+        child.kill()

@@ -129,11 +129,11 @@ WORKERS = 4     # probes wait on other processes; more would only slow a busy no
 
 
 def cudart_row(may_act, limit, expected):
-    """The row of libcudart: the newest soname in the loader's cache. Before CUDA 12 its version call starts the driver."""
-    sonames = lib.cudart_sonames(run_limited([find_tool("ldconfig") or "ldconfig", "-p"], limit).out)
-    if not sonames:
+    """The row of libcudart as the loader's cache has it. Before CUDA 12 its version call starts the driver."""
+    soname = lib.cudart_soname(run_limited([find_tool("ldconfig") or "ldconfig", "-p"], limit).out, expected)
+    if soname is None:
         return lib.row("libcudart", None, "the loader's cache has no libcudart", False, expected)
-    return lib.library_row("libcudart", sonames[0], "cudaRuntimeGetVersion" if may_act else "", lib.decode_cuda, limit, expected)
+    return lib.library_row("libcudart", soname, "cudaRuntimeGetVersion" if may_act else "", lib.decode_cuda, limit, expected)
 
 
 def probes(params, run, may_act):

@@ -69,6 +69,13 @@ def test_cudart_sonames_newest_first():
     assert lib.cudart_sonames("") == []
 
 
+@pytest.mark.parametrize("expected, soname", [
+    (None, "libcudart.so.12"), ("12.4", "libcudart.so.12"), ("11.8", "libcudart.so.11.0"), ("13.0", "libcudart.so.12")])
+def test_cudart_of_the_expected_major_release(expected, soname):
+    assert lib.cudart_soname(LDCONFIG, expected) == soname
+    assert lib.cudart_soname("", expected) is None
+
+
 def test_version_in_nvidia_smi():
     assert lib.embedded_version(b"\0GPU\x00550.163.01\0%s\x0012.4\0") == "550.163.01"
     assert lib.embedded_version(b"\x00550.163.01\0\x00535.261.03\0") is None

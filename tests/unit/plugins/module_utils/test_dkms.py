@@ -75,11 +75,22 @@ def test_plan_builds_at_most_once_and_before_anything_is_taken_away():
     (["/usr/sbin/dkms", "autoinstall", "-k", KERNEL], "/", "dkms"),
     (["/bin/bash", "/usr/sbin/dkms", "build", "-m", "nvidia-current"], BUILD, "dkms"),
     (["/bin/bash", "/usr/sbin/dkms", "status"], "/", None),
-    (["make", "-j2", "modules"], BUILD, "compiler"),
+    (["make", "-j2", "modules"], BUILD, "make"),
     (["cc1", "-o", BUILD + "/nvidia/nv.o"], "/usr/src", "compiler"),
-    (["make", "obj=" + BUILD], "/usr/src", "compiler"),
+    (["make", "obj=" + BUILD], "/usr/src", "make"),
     (["cp", "-a", "/x/", BUILD], "/", "compiler"),
     (["make"], BUILD + "s", None),
+    (["/bin/sh", "-c", "gcc -c nv.c"], BUILD, "compiler"),
+    (["/bin/sh", BUILD + "/nvidia/conftest.sh", "cc"], BUILD, "compiler"),
+    (["x86_64-linux-gnu-gcc-14", "-c", "nv.c"], BUILD, "compiler"),
+    (["/usr/bin/ld.bfd", "-r"], BUILD, "compiler"),
+    (["./scripts/mod/modpost", BUILD + "/Module.symvers"], "/usr/src", "compiler"),
+    (["xz", "nvidia.ko"], BUILD, "compiler"),
+    (["tmux", "new"], BUILD, None),
+    (["-bash"], BUILD, None),
+    (["bash", "-l"], BUILD, None),
+    (["less", BUILD + "/make.log"], "/root", None),
+    (["python3", "lsof.py"], BUILD, None),
     (["vi", "/etc/dkms"], "/", None),
     ([""], "", None),
 ])
@@ -90,10 +101,11 @@ def test_role_of_processes(argv, cwd, role):
 def test_only_what_init_inherited_is_abandoned():
     others = [(1, 0, None), (7, 1, None), (20, 7, None)]
     family = [(11, 10, None), (12, 11, "compiler")]
-    assert dkms.abandoned(others + family + [(10, 1, "compiler")]) == [10, 11, 12]
-    assert dkms.abandoned(others + family + [(10, 7, "compiler")]) == []         # a person's shell has it
-    assert dkms.abandoned(others + family + [(10, 9, "compiler"), (9, 1, "dkms")]) == []
-    assert dkms.abandoned(others + family + [(10, 1, "compiler"), (30, 7, "dkms")]) == []
+    assert dkms.abandoned(others + family + [(10, 1, "make")]) == [10, 11, 12]
+    assert dkms.abandoned(others + family + [(10, 7, "make")]) == []             # a person's shell has it
+    assert dkms.abandoned(others + family + [(10, 1, "compiler")]) == []         # so has somebody's tmux, by its shells
+    assert dkms.abandoned(others + family + [(10, 9, "make"), (9, 1, "dkms")]) == []
+    assert dkms.abandoned(others + family + [(10, 1, "make"), (30, 7, "dkms")]) == []
     assert dkms.abandoned(others) == []
 
 

@@ -63,3 +63,24 @@ def test_limited_run_reports_signals_and_absence():
     assert run.run_limited(["sh", "-c", "kill -SEGV $$"], 5).rc == -11
     assert run.run_limited(["/no/such/tool"], 5).rc == 127
     assert run.run_limited(["sh", "-c", "printf 'a\\377'"], 5).out == "a\ufffd"
+
+
+def test_endless_output_is_dropped_and_not_kept():
+    result = run.run_limited(["sh", "-c", "yes & yes >&2"], 0.5)
+    assert result.rc == run.TIMED_OUT_RC and result.out == ""
+    long = run.run_limited(["sh", "-c", "head -c 3000000 /dev/zero; exit 3"], 10)
+    assert (long.rc, len(long.out)) == (3, run.MAX_OUTPUT)
+
+
+def test_a_child_that_cannot_be_reaped_is_left_behind(monkeypatch):
+    def never(child, timeout=None):
+        raise subprocess.TimeoutExpired(child.args, timeout)
+
+    monkeypatch.setattr(subprocess.Popen, "wait", never)
+    began = time.monotonic()
+    assert run.run_limited(["true"], 0.2).rc == run.TIMED_OUT_RC
+    assert time.monotonic() - began < 5
+
+
+def test_a_child_that_closes_its_output_has_the_limit_too():
+    assert run.run_limited(["sh", "-c", "exec >&- 2>&-; sleep 30"], 0.3).rc == run.TIMED_OUT_RC
