@@ -30,7 +30,7 @@ def findings(value: t.Any, target: t.Optional[Row] = None, state: t.Optional[Row
             raise AnsibleFilterError("lockstep.gpu.findings: %s must be a mapping" % name)
     try:
         return engine.findings(stack.expand(value, stacks_dir, exact=False), state, target, plan, accepted)
-    except (stack.StackError, engine.AcceptError) as error:
+    except (stack.StackError, engine.AcceptError, engine.TargetError) as error:
         raise AnsibleFilterError(str(error)) from None
 
 

@@ -15,7 +15,9 @@ import yaml
 
 from . import knowledge
 from .rules import cuda, dkms, driver, kernel, libraries, packages, platform
-from .rules.context import Context, Hit, Row
+from .rules.context import Context, Hit, Row, TargetError
+
+__all__ = ["AcceptError", "TargetError", "codes", "finding", "findings", "not_proven", "verdict"]
 
 RULES = (*platform.RULES, *driver.RULES, *cuda.RULES, *kernel.RULES, *dkms.RULES, *libraries.RULES, *packages.RULES)
 
@@ -43,7 +45,7 @@ def findings(stack: Row, state: t.Optional[Row] = None, target: t.Optional[Row] 
     where the state says nothing. plan: {"components": {name: {"drift": [...], "unheld": [...]}}}.
     accept: "code@subject" or "code@*"; such findings stay, marked accepted, and no longer count.
     A finding is {code, subject, severity, verdict, message, source, remedy} and perhaps accepted: true.
-    Raises AcceptError for an entry of accept that cannot be read.
+    Raises AcceptError for an entry of accept that cannot be read, TargetError for a target.
     """
     ctx = Context(stack, state, target, plan, facts)
     accepted = [_accept_entry(entry) for entry in accept]
@@ -76,8 +78,12 @@ def not_proven(stack: Row, state: Row) -> t.List[Row]:
     if state.get("container"):
         for subject in ("running kernel", "boot default", "loaded module"):
             rows.append({"subject": subject, "reason": "a container has none of its own"})
-    if stack.get("driver") and not state.get("gpus"):
+    if stack.get("driver") and state.get("gpus") is None:
+        rows.append({"subject": "GPU context", "reason": "the PCI devices could not be read"})
+    elif stack.get("driver") and not state["gpus"]:
         rows.append({"subject": "GPU context", "reason": "no NVIDIA GPU on this node"})
+    elif stack.get("driver") and not knowledge.usable_gpus(state):
+        rows.append({"subject": "GPU", "reason": "not passed into this container"})
     if stack.get("ofed") and state.get("container"):
         rows.append({"subject": "RDMA devices", "reason": "a container sees only those that are passed in"})
     return rows
@@ -93,7 +99,8 @@ def _finding(code: str, hit: Hit, accepted: t.Sequence[t.Tuple[str, str]]) -> Ro
 def _accept_entry(entry: t.Any) -> t.Tuple[str, str]:
     code, at, subject = entry.partition("@") if isinstance(entry, str) else ("", "", "")
     if not at or not subject or code not in codes():
-        raise AcceptError("lockstep_accept: %r is not a known code@subject (or code@*)" % (entry,))
+        shown = repr(entry[:80]) if isinstance(entry, str) else "what is no text"
+        raise AcceptError("lockstep_accept: %s is not a known code@subject (or code@*)" % shown)
     return code, subject
 
 

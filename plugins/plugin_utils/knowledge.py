@@ -25,6 +25,11 @@ Row = t.Dict[str, t.Any]
 FIRST_OPEN_BY_DEFAULT = 560
 
 
+# Words of a product name that name no board: the maker, a number of GPUs, the system around them.
+_SAYS_NOTHING = re.compile(r"nvidia|hgx|dgx|gpus?|edition|\d+x|x\d+|nvl\d+")
+_MEMORY = re.compile(r"\d+gi?b|hbm\d\w*")
+
+
 @functools.lru_cache(maxsize=4)
 def load(directory: t.Optional[str] = None) -> Facts:
     """Return every compat file as {file stem: content}, with the short names of sources replaced by their addresses.
@@ -97,34 +102,60 @@ def cuda_floor(facts: Facts, version: str) -> t.Optional[Row]:
     return _first(facts["cuda"]["floors"], major=str(version).split(".", 1)[0])
 
 
+def released_with(facts: Facts, version: str) -> t.List[str]:
+    """The drivers that the known releases of a CUDA version were released with."""
+    names = toolkits(facts, version)
+    return [row["driver"] for row in facts["cuda"]["toolkits"] if row["driver"] and row["version"] in names]
+
+
 def toolkits(facts: Facts, version: str = "") -> t.List[str]:
     """Every known CUDA release that is, or belongs to, a version: "12.4" -> ["12.4.1", "12.4.0"]."""
     wanted = str(version).split(".") if version else []
     return [row["version"] for row in facts["cuda"]["toolkits"] if row["version"].split(".")[:len(wanted)] == wanted]
 
 
-def gpu(facts: Facts, name: str) -> t.Optional[Row]:
-    """The row of a GPU by PCI id ("10de:2330") or product ("H100", "Tesla V100"), joined with its architecture's.
+def usable_gpus(state: t.Mapping[str, t.Any]) -> t.List[Row]:
+    """The GPUs that a node can use. A container sees all PCI devices of its host, but has the device nodes of its own only."""
+    if state.get("container") and not state.get("gpu_devices"):
+        return []
+    return state.get("gpus") or []
 
-    A product that fits boards of several architectures gives None: nothing is guessed.
+
+def gpu(facts: Facts, name: str) -> t.Optional[Row]:
+    """The row of a GPU by PCI id ("10de:2330") or product ("H100", "NVIDIA A100-SXM4-80GB"), joined with its architecture's.
+
+    A product that fits boards of several architectures gives None: nothing is guessed. Where it fits several boards, the
+    row has what they agree on, and the product as its name.
     """
     wanted = str(name).strip().lower()
-    rows = [row for row in facts["gpus"]["gpus"] if row["id"] == wanted]
-    if not rows:
-        words = set(re.findall(r"[a-z0-9]+", wanted))
-        rows = [row for row in facts["gpus"]["gpus"]
-                if words and words <= set(re.findall(r"[a-z0-9]+", row["name"].lower()))]
+    rows = [row for row in facts["gpus"]["gpus"] if row["id"] == wanted] or _gpus_named(facts, wanted)
     if len({row["architecture"] for row in rows}) != 1:
         return None
-    row = rows[0]
-    return dict(facts["gpus"]["architectures"][row["architecture"]], **row)
+    agreed = {key: value for key, value in rows[0].items() if all(key in row and row[key] == value for row in rows)}
+    return dict(facts["gpus"]["architectures"][rows[0]["architecture"]], **dict({"name": str(name).strip()}, **agreed))
+
+
+def _gpus_named(facts: Facts, product: str) -> t.List[Row]:
+    """The rows that have every word of a product; the memory's size counts only where a row knows that size."""
+    words = {word for word in re.findall(r"[a-z0-9]+", product) if not _SAYS_NOTHING.fullmatch(word)}
+    for wanted in (words, {word for word in words if not _MEMORY.fullmatch(word)}):
+        rows = [row for row in facts["gpus"]["gpus"] if wanted and wanted <= _words(row["name"])]
+        if rows:
+            return rows
+    return []
+
+
+def _words(name: str) -> t.Set[str]:
+    """The words of a row's name; an SXM board of any generation is also called just SXM."""
+    words = set(re.findall(r"[a-z0-9]+", name.lower()))
+    return words | {"sxm" for word in words if word.startswith("sxm")}
 
 
 def flavour(facts: Facts, driver: t.Mapping[str, t.Any], gpus: t.Iterable[str]) -> t.Optional[str]:
     """The flavour of the kernel module: what the stack says or, for auto, what the GPUs need.
 
     A GPU that cannot have the open module decides for all (one module drives every GPU of a node). Returns None where
-    the stack says nothing.
+    the stack says nothing, and for auto where neither a GPU nor a version decides.
     """
     wanted = driver.get("flavour")
     if wanted != "auto":
@@ -132,9 +163,11 @@ def flavour(facts: Facts, driver: t.Mapping[str, t.Any], gpus: t.Iterable[str]) 
     needs = {row["flavour"] for row in (gpu(facts, name) for name in gpus) if row}
     if "proprietary" in needs:
         return "proprietary"
-    if "open" in needs or int(branch_of(driver["version"])) >= FIRST_OPEN_BY_DEFAULT:
+    if "open" in needs:
         return "open"
-    return "proprietary"
+    if not driver.get("version"):
+        return None
+    return "open" if int(branch_of(driver["version"])) >= FIRST_OPEN_BY_DEFAULT else "proprietary"
 
 
 def package_set(facts: Facts, product: str, stack: t.Mapping[str, t.Any], module_flavour: t.Optional[str] = None) -> t.Optional[Row]:

@@ -41,7 +41,12 @@ def table(nodes: t.Mapping[str, Row]) -> str:
     lines = [_headline(nodes)]
     for name in order:
         lines += ["", *_node(name, nodes[name])]
-    return "\n".join(line.rstrip() for line in lines) + "\n"
+    return "\n".join(_printable(line.rstrip()) for line in lines) + "\n"
+
+
+def _printable(line: str) -> str:
+    """A line that cannot command a terminal, whatever a node's files or commands said."""
+    return "".join(char if char.isprintable() else "?" for char in line)
 
 
 def _headline(nodes: t.Mapping[str, Row]) -> str:

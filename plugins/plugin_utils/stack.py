@@ -155,7 +155,7 @@ def _renamed(prefix: str, value: t.Mapping[t.Any, t.Any]) -> t.Dict[str, t.Any]:
     result: t.Dict[str, t.Any] = {}
     for key, item in value.items():
         if not isinstance(key, str):
-            raise StackError(prefix + repr(key)[:40], "keys are text, this is %s" % kind_of(key), code="stack_invalid")
+            raise StackError(prefix + "?", "keys are text, this is %s" % kind_of(key), code="stack_invalid")
         name = ALIASES.get(key, str(key))
         if name in result:
             raise StackError(prefix + key, "say it once: '%s' and '%s' are the same key" % (key, name), code="stack_invalid")

@@ -16,6 +16,8 @@ from . import knowledge
 
 SHOWN_CANDIDATES = 8
 LONGEST_TEXT = 500
+# No version, release or count comes near it, and Python refuses to print numbers of thousands of digits.
+HIGHEST_NUMBER = 10 ** 9
 
 
 class StackError(ValueError):
@@ -69,7 +71,7 @@ def close(value: str, known: t.Iterable[str]) -> t.List[str]:
 
 def text(key: str, value: t.Any, exact: bool, facts: knowledge.Facts) -> str:
     """A plain line of text; whole numbers are taken as text, since nothing is lost."""
-    if isinstance(value, int) and not isinstance(value, bool):
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < HIGHEST_NUMBER:
         return str(value)
     if not isinstance(value, str):
         raise StackError(key, "expected text, got %s" % kind_of(value), code="stack_invalid")
@@ -95,8 +97,8 @@ def release(key: str, value: t.Any, exact: bool, facts: knowledge.Facts) -> str:
 
 def count(key: str, value: t.Any, exact: bool, facts: knowledge.Facts) -> int:
     """A number of things, zero or more."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise StackError(key, "expected a whole number, got %s" % kind_of(value), code="stack_invalid")
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < HIGHEST_NUMBER:
+        raise StackError(key, "expected a whole number of things, got %s" % kind_of(value), code="stack_invalid")
     return value
 
 

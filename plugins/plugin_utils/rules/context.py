@@ -14,6 +14,14 @@ from ansible_collections.lockstep.gpu.plugins.plugin_utils import knowledge
 Row = t.Dict[str, t.Any]
 
 
+# What waits for a trigger is unpacked and configured; dpkg runs the trigger in its next call.
+INSTALLED = ("installed", "triggers-awaited", "triggers-pending")
+
+
+class TargetError(ValueError):
+    """A description of a target that cannot be read; one sentence that names the key."""
+
+
 class Hit(t.NamedTuple):
     """What a rule found. The engine adds the code, the severity and the remedy."""
 
@@ -30,14 +38,15 @@ class Context:
                  plan: t.Optional[Row] = None, facts: t.Optional[knowledge.Facts] = None) -> None:
         self.stack = stack
         self.state = state or {}
-        self.target = target or {}
+        self.target = read_target(target or {})
         self.plan = plan or {}
         self.facts = facts or knowledge.load()
 
     @functools.cached_property
     def node_os(self) -> Row:
-        """The node's own distribution; empty when only the stack is known."""
-        return self.state.get("os") or self.target.get("os") or {}
+        """What is known of the node's own distribution; empty when only the stack is known."""
+        own = {key: value for key, value in (self.state.get("os") or {}).items() if value is not None}
+        return own if own.get("id") else dict(self.target.get("os") or {}, **own)
 
     @functools.cached_property
     def os(self) -> Row:
@@ -54,8 +63,8 @@ class Context:
 
     @functools.cached_property
     def gpu_names(self) -> t.List[str]:
-        """PCI ids (or products) of the NVIDIA GPUs, each once, in order."""
-        named = [gpu.get("id") for gpu in self.state.get("gpus") or []] or self.target.get("gpus") or []
+        """PCI ids (or products) of the NVIDIA GPUs that the node can use, each once, in order."""
+        named = [gpu.get("id") for gpu in knowledge.usable_gpus(self.state)] or self.target.get("gpus") or []
         nvidia = [str(name) for name in named if name and (":" not in str(name) or str(name).lower().startswith("10de:"))]
         return list(dict.fromkeys(nvidia))
 
@@ -64,6 +73,11 @@ class Context:
         """(name, row) of the GPUs that are known."""
         found = [(name, knowledge.gpu(self.facts, name)) for name in self.gpu_names]
         return [(name, row) for name, row in found if row]
+
+    @property
+    def data_centre(self) -> bool:
+        """Whether the GPUs are all known to be data-centre boards; forward compatibility is there for those only."""
+        return bool(self.gpus) and len(self.gpus) == len(self.gpu_names) and all(row.get("data_centre") for name, row in self.gpus)
 
     @functools.cached_property
     def kernel(self) -> t.Optional[str]:
@@ -100,6 +114,17 @@ class Context:
         return {name: row for name, row in (self.state.get("packages") or {}).items()
                 if row.get("status") not in (None, "config-files", "not-installed")}
 
+    @property
+    def packages_known(self) -> bool:
+        """Whether it could be read what is installed; else nothing may be called missing."""
+        return self.state.get("packages") is not None
+
+    @functools.cached_property
+    def product_sources(self) -> t.List[str]:
+        """The regular expressions of the source packages of the stack's products."""
+        products = self.facts["packages"]["products"]
+        return [pattern for name, product in products.items() if self.stack.get(name) for pattern in product["sources"]]
+
     def packages_from(self, patterns: t.Iterable[str]) -> t.Dict[str, Row]:
         """The installed packages whose source package fits one of the regular expressions."""
         patterns = list(patterns)
@@ -118,17 +143,55 @@ class Context:
                 return row.get("version")
         return (self.packages.get(package) or {}).get("version")
 
+    @property
+    def loaded_module(self) -> Row:
+        """The loaded driver module {version, flavour}; empty without one, and in a container, which sees its host's."""
+        return {} if self.container else (self.state.get("modules") or {}).get("loaded") or {}
+
     @functools.cached_property
     def module_version(self) -> t.Optional[str]:
         """The version of the driver's kernel module: as loaded, else as on disk for the target kernel."""
         modules = self.state.get("modules") or {}
-        if modules.get("loaded"):
-            return modules["loaded"].get("version")
+        if self.loaded_module:
+            return self.loaded_module.get("version")
         wanted = (self.package_set.get("dkms") or {}).get("module")
         for row in modules.get("files") or []:
             if row.get("kernel") == self.kernel and row.get("name") in (wanted, "nvidia"):
                 return row.get("version")
         return None
+
+
+def read_target(target: t.Mapping[str, t.Any]) -> Row:
+    """A target in its long form: os a mapping of texts (also from "debian-13"), gpus a list, kernel a text.
+
+    Raises TargetError for anything else, and keeps other keys out.
+    """
+    system = target.get("os")
+    if isinstance(system, str):
+        found = re.fullmatch(r"([A-Za-z]+)[-_ ]?(\d[\d.]*)", system.strip())
+        if not found:
+            raise TargetError("target.os: expected a mapping or text like debian-13")
+        system = {"id": found.group(1).lower(), "release": found.group(2)}
+    if not isinstance(system, (t.Mapping, type(None))):
+        raise TargetError("target.os: expected a mapping or text like debian-13")
+    gpus = target.get("gpus")
+    if not isinstance(gpus, (str, list, tuple, type(None))):
+        raise TargetError("target.gpus: expected a list of PCI ids or products")
+    kernel = target.get("kernel")
+    if not isinstance(kernel, (str, type(None))):
+        raise TargetError("target.kernel: expected the release of a kernel as text")
+    names = [gpus] if isinstance(gpus, str) else gpus or []
+    return {"os": {str(key): _plain("target.os.%s" % key, value) for key, value in (system or {}).items() if value is not None},
+            "gpus": [_plain("target.gpus", name) for name in names if name is not None], "kernel": kernel}
+
+
+def _plain(key: str, value: t.Any) -> str:
+    """A short value as text: 13 and 22.04 may stand without quotes."""
+    if isinstance(value, float) or isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10 ** 9:
+        return repr(value)
+    if not isinstance(value, str):
+        raise TargetError("%s: expected text" % key[:80])
+    return value.strip()
 
 
 def upstream(version: t.Optional[str]) -> t.Optional[str]:

@@ -23,21 +23,28 @@ def cuda_unknown(ctx: Context) -> t.Iterator[Hit]:
             yield Hit(version, "CUDA %s belongs to no known major release; known: %s." % (version, known))
 
 
+def _floor_above(ctx: Context, version: str) -> t.Optional[t.Dict[str, t.Any]]:
+    """The floor of a CUDA version, where the stack's driver is below it; None where the driver is, or may be, new enough.
+
+    A toolkit also runs with the driver that it was released with, which is older than the floor for CUDA 11.0.
+    """
+    floor, driver = knowledge.cuda_floor(ctx.facts, version), ctx.driver.get("version")
+    if not floor or not driver or knowledge.at_least(driver, floor["driver"]) is not False:
+        return None
+    with_it = knowledge.released_with(ctx.facts, version)
+    return None if any(knowledge.at_least(driver, oldest) is not False for oldest in with_it) else floor
+
+
 def _below_floor(ctx: Context) -> t.Iterator[t.Tuple[str, t.Dict[str, t.Any]]]:
     for version in _releases(ctx):
-        floor = knowledge.cuda_floor(ctx.facts, version)
-        if floor and ctx.driver.get("version") and knowledge.at_least(ctx.driver["version"], floor["driver"]) is False:
+        floor = _floor_above(ctx, version)
+        if floor:
             yield version, floor
-
-
-def _data_centre(ctx: Context) -> bool:
-    """Forward compatibility is there for data-centre GPUs only, so all must be known to be such."""
-    return bool(ctx.gpus) and len(ctx.gpus) == len(ctx.gpu_names) and all(row["data_centre"] for name, row in ctx.gpus)
 
 
 def cuda_not_supported_by_driver(ctx: Context) -> t.Iterator[Hit]:
     """The driver meets the floor of minor-version compatibility."""
-    if not _data_centre(ctx):
+    if not ctx.data_centre:
         for version, floor in _below_floor(ctx):
             yield Hit("cuda %s@%s" % (version, ctx.driver["version"]), "CUDA %s needs driver %s or newer, the stack asks for %s." % (
                 version, floor["driver"], ctx.driver["version"]), floor["source"])
@@ -45,7 +52,7 @@ def cuda_not_supported_by_driver(ctx: Context) -> t.Iterator[Hit]:
 
 def cuda_needs_compat(ctx: Context) -> t.Iterator[Hit]:
     """Below the floor, data-centre GPUs have the cuda-compat libraries."""
-    if _data_centre(ctx):
+    if ctx.data_centre:
         for version, floor in _below_floor(ctx):
             major, minor = (version.split(".") + ["0"])[:2]
             compat = ctx.facts["cuda"]["forward_compatibility"]
@@ -79,12 +86,19 @@ def cuda_too_old_for_gpu(ctx: Context) -> t.Iterator[Hit]:
 
 
 def nccl_cuda_major_differs(ctx: Context) -> t.Iterator[Hit]:
-    """NCCL is built with the active toolkit's CUDA major release."""
+    """NCCL is built with the active toolkit's CUDA major release; it brings its own runtime, so only the driver can refuse it."""
     nccl = ctx.stack.get("nccl") or {}
     active = (ctx.stack.get("cuda") or {}).get("active")
     if nccl.get("cuda") and active and nccl["cuda"].split(".")[0] != active.split(".")[0]:
-        yield Hit("nccl %s for %s, active %s" % (nccl.get("version"), nccl["cuda"], active),
-                  "NCCL %s is built with CUDA %s, the active toolkit is %s." % (nccl.get("version"), nccl["cuda"], active))
+        name = "NCCL %s" % nccl["version"] if nccl.get("version") else "NCCL"
+        text = "%s is built with CUDA %s, the active toolkit is %s" % (name, nccl["cuda"], active)
+        floor = _floor_above(ctx, nccl["cuda"])
+        subject = "%s for %s, active %s" % (name.lower(), nccl["cuda"], active)
+        if floor:
+            yield Hit(subject, "%s, and CUDA %s needs driver %s or newer; the stack asks for %s." % (
+                text, nccl["cuda"], floor["driver"], ctx.driver["version"]), floor["source"], "below_floor")
+        else:
+            yield Hit(subject, text + ".")
 
 
 RULES = (cuda_unknown, cuda_not_supported_by_driver, cuda_needs_compat, cuda_dropped_gpu, cuda_too_old_for_gpu,

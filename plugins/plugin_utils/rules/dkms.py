@@ -19,6 +19,11 @@ def _module(ctx: Context) -> t.Optional[t.Tuple[str, str]]:
     return module, ctx.driver["version"]
 
 
+def _extra_modules(ctx: Context) -> t.Set[str]:
+    """The other modules that the stack names; DKMS writes nvidia-fs where a key is nvidia_fs."""
+    return {name.replace("_", "-") for name in ctx.stack.get("modules") or {}}
+
+
 def _rows(ctx: Context) -> t.List[Row]:
     """What DKMS knows about the stack's driver."""
     return [row for row in ctx.state.get("dkms") or [] if (row.get("module"), row.get("version")) == _module(ctx)]
@@ -58,8 +63,9 @@ def installed_module_differs_from_dkms(ctx: Context) -> t.Iterator[Hit]:
     """The file below /lib/modules is the one that DKMS built."""
     for row in ctx.state.get("dkms") or []:
         if "diff" in (row.get("flags") or []) and row.get("kernel") == ctx.kernel:
+            locked = (row.get("module"), row.get("version")) == _module(ctx) or row.get("module") in _extra_modules(ctx)
             yield Hit("%s@%s" % (row["module"], row["kernel"]), "The %s module of kernel %s is not the one that DKMS built (%s)." % (
-                row["module"], row["kernel"], row["version"]))
+                row["module"], row["kernel"], row["version"]), context="locked" if locked else "default")
 
 
 RULES = (dkms_not_built_for_kernel, dkms_not_installed, dkms_broken_source, installed_module_differs_from_dkms)

@@ -35,12 +35,12 @@ def gpu_needs_proprietary(ctx: Context) -> t.Iterator[Hit]:
 
 def flavour_mismatch(ctx: Context) -> t.Iterator[Hit]:
     """A GPU that only the open module drives gets it."""
-    loaded = (ctx.state.get("modules") or {}).get("loaded") or {}
+    loaded = ctx.loaded_module
     for name, row in ctx.gpus:
         if row["flavour"] != "open":
             continue
         if ctx.driver.get("flavour") == "proprietary":
-            yield Hit("%s needs open, %s is proprietary" % (name, ctx.driver.get("version")),
+            yield Hit("%s needs open, %s is proprietary" % (name, ctx.driver.get("version") or "the driver"),
                       "%s (%s) is driven by the open kernel module only; the stack asks for the proprietary one." % (
                           row["name"], name), row["flavour_source"])
         elif loaded.get("flavour") == "proprietary":
@@ -64,7 +64,7 @@ def branch_dropped_gpu(ctx: Context) -> t.Iterator[Hit]:
     for name, row in ctx.gpus:
         if row["last_branch"] and int(branch) > int(row["last_branch"]):
             yield Hit("%s@%s" % (name, branch), "Driver branch %s no longer drives %s (%s, %s); %s is the last that does." % (
-                branch, row["name"], name, row["architecture"], row["last_branch"]), row["source"])
+                branch, row["name"], name, row["architecture"], row["last_branch"]), row["last_branch_source"])
 
 
 def _builds(ctx: Context) -> t.List[t.Dict[str, t.Any]]:
@@ -118,15 +118,15 @@ def unproven(ctx: Context) -> t.Iterator[Hit]:
 
 def no_package_set(ctx: Context) -> t.Iterator[Hit]:
     """The distribution has packages for each component of an exact stack."""
-    # Only an exact stack says where its packages come from; a claim is not going to be installed.
-    if not knowledge.distribution(ctx.facts, ctx.os) or not ctx.driver.get("source"):
+    # Only an exact stack says where its packages come from, and at which version; a claim is not going to be installed.
+    if not knowledge.distribution(ctx.facts, ctx.os) or not ctx.driver.get("source") or not ctx.driver.get("version"):
         return
     for product in ctx.facts["packages"]["products"]:
         component = ctx.stack.get(product)
         if component and not ctx.set_of(product):
             words = [str(component.get(key)) for key in ("version", "active", "profile", "provider", "source") if component.get(key)]
             yield Hit("%s@%s %s" % (product, ctx.os["id"], ctx.os["release"]), "%s %s has no known packages for %s %s." % (
-                ctx.os["id"], ctx.os["release"], product, " ".join(words + ([ctx.driver["flavour"]] if product == "driver" else []))))
+                ctx.os["id"], ctx.os["release"], product, " ".join(words + ([ctx.driver["flavour"] or "auto"] if product == "driver" else []))))
 
 
 RULES = (driver_branch_unknown, flavour_not_in_branch, gpu_needs_proprietary, flavour_mismatch, gpu_needs_newer_driver,

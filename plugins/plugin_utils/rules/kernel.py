@@ -6,14 +6,14 @@ from __future__ import annotations
 
 import typing as t
 
-from .context import Context, Hit, listed
+from .context import INSTALLED, Context, Hit, listed
 
 MIB = 1024 * 1024
 # What an installation still takes, in bytes, by file system. Measured on Debian 13: the CUDA toolkit and its
 # dependencies unpack to 4.5 GiB, the driver to 0.6 GiB beside its build; a kernel with its initramfs takes 50 to 200 MiB.
 KERNEL_ON_BOOT = 256 * MIB
-TOOLKIT_ON_ROOT = 6 * 1024 * MIB
-DRIVER_ON_ROOT = 1024 * MIB
+TOOLKIT_ON_USR = 6 * 1024 * MIB
+DRIVER_ON_USR = 1024 * MIB
 
 
 def headers_missing(ctx: Context) -> t.Iterator[Hit]:
@@ -23,11 +23,12 @@ def headers_missing(ctx: Context) -> t.Iterator[Hit]:
 
 
 def kernel_module_missing(ctx: Context) -> t.Iterator[Hit]:
-    """The locked kernel has the driver's module, once the driver is installed."""
+    """The locked kernel has the driver's module, once the package that brings its source is installed."""
     files = (ctx.state.get("modules") or {}).get("files")
     module = (ctx.package_set.get("dkms") or {}).get("module")
-    asked = {request["name"] for request in ctx.package_set.get("requests") or []}
-    if files is None or not module or not ctx.installed_kernel or not asked & set(ctx.packages):
+    carriers = [request["name"] for request in ctx.package_set.get("requests") or [] if request["name"].endswith("-dkms")]
+    installed = any((ctx.packages.get(name) or {}).get("status") in INSTALLED for name in carriers)
+    if files is None or not module or not ctx.installed_kernel or not installed:
         return
     rows = [row for row in ctx.state.get("dkms") or [] if row.get("module") == module and row.get("version") == ctx.driver["version"]]
     # What DKMS itself calls unfinished is told by the DKMS rules.
@@ -76,14 +77,18 @@ def grubenv_not_writable(ctx: Context) -> t.Iterator[Hit]:
 
 
 def boot_space_low(ctx: Context) -> t.Iterator[Hit]:
-    """Every file system has room for what is still to be installed."""
+    """Every file system has room for what is still to be installed, by rough numbers; site counts the exact ones."""
     space = ctx.state.get("space") or {}
+    if not ctx.packages_known:
+        return
     missing = {name for name, entry in ctx.planned("drift") if entry.get("why") == "package_missing"}
-    needs = {"/boot": KERNEL_ON_BOOT if "kernel" in missing else 0, "/": 0}
+    # The free space of every folder is known, also of one that is no file system of its own; that has the same number.
+    usr = "/usr" if space.get("/usr") not in (None, space.get("/")) else "/"
+    needs = {"/boot": KERNEL_ON_BOOT if "kernel" in missing else 0, usr: 0}
     if "cuda" in missing and (ctx.stack.get("cuda") or {}).get("profile") == "toolkit":
-        needs["/"] += TOOLKIT_ON_ROOT
+        needs[usr] += TOOLKIT_ON_USR
     if "driver" in missing:
-        needs["/"] += DRIVER_ON_ROOT
+        needs[usr] += DRIVER_ON_USR
     for path, need in needs.items():
         free = space.get(path)
         if free is not None and free < need:

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import typing as t
 
-from .context import Context, Hit, listed, upstream
+from ansible_collections.lockstep.gpu.plugins.plugin_utils import knowledge
+
+from .context import Context, Hit, Row, listed, upstream
 
 # The libraries that must be the kernel module's version; others (NCCL) have versions of their own.
 DRIVER_LIBRARIES = ("libcuda.so", "libnvidia-ml.so")
@@ -18,13 +20,33 @@ def _selected(ctx: Context) -> t.List[t.Tuple[str, str]]:
             if row.get("version") and str(row.get("soname")).startswith(DRIVER_LIBRARIES)]
 
 
+def _compat(ctx: Context) -> t.Iterator[Row]:
+    """The libcuda that the loader takes from a cuda-compat package: newer than the module by design, on data-centre GPUs."""
+    module = ctx.module_version
+    for row in ctx.state.get("libraries") or []:
+        below = "/compat/" in str(row.get("path")) or "/compat/" in str(row.get("target"))
+        if below and str(row.get("soname")).startswith("libcuda.so") and row.get("version") and ctx.data_centre:
+            # An older one than the module is no forward compatibility.
+            if module and row["version"] != module and knowledge.at_least(row["version"], module):
+                yield row
+
+
 def driver_library_mismatch(ctx: Context) -> t.Iterator[Hit]:
     """The libraries that the loader selects are the kernel module's version."""
     module = ctx.module_version
-    for soname, version in sorted(set(_selected(ctx))):
+    compat = {(row["soname"], row["version"]) for row in _compat(ctx)}
+    for soname, version in sorted(set(_selected(ctx)) - compat):
         if module and version != module:
             yield Hit("module %s / %s %s" % (module, soname, version),
                       "The kernel module is %s, but the loader selects %s of %s." % (module, soname, version))
+
+
+def libcuda_shadowed_by_compat(ctx: Context) -> t.Iterator[Hit]:
+    """The driver's own libcuda is the one that programs get."""
+    for row in _compat(ctx):
+        yield Hit("%s %s" % (row["soname"], row["version"]), "The loader takes %s of %s from %s, before the driver's own %s." % (
+            row["soname"], row["version"], row.get("path") or row["target"], ctx.module_version),
+            ctx.facts["cuda"]["forward_compatibility"]["source"])
 
 
 def inactive_userland(ctx: Context) -> t.Iterator[Hit]:
@@ -52,4 +74,4 @@ def inactive_userland(ctx: Context) -> t.Iterator[Hit]:
                   context="selected" if active else "default")
 
 
-RULES = (driver_library_mismatch, inactive_userland)
+RULES = (driver_library_mismatch, libcuda_shadowed_by_compat, inactive_userland)

@@ -7,9 +7,9 @@ from __future__ import annotations
 import re
 import typing as t
 
-from .context import Context, Hit, listed, upstream
+from .context import INSTALLED, Context, Hit, listed, upstream
 
-SETTLED = ("installed", "config-files", "not-installed")
+SETTLED = (*INSTALLED, "config-files", "not-installed")
 UNCHECKED_OPTIONS = ("trusted", "allow-insecure", "allow-weak")
 
 
@@ -33,8 +33,16 @@ def package_version_differs(ctx: Context) -> t.Iterator[Hit]:
 
 def package_missing(ctx: Context) -> t.Iterator[Hit]:
     """Every package of the stack is installed."""
-    for component, entry in _drift(ctx, "package_missing"):
+    for component, entry in _drift(ctx, "package_missing") if ctx.packages_known else ():
         yield Hit(entry["name"], "%s %s (%s) is not installed." % (entry["name"], _readable(entry.get("want")), component))
+
+
+def package_origin_differs(ctx: Context) -> t.Iterator[Hit]:
+    """Every package of the stack is built from the product's own source."""
+    for component, entry in _drift(ctx, "package_origin_differs"):
+        source = (ctx.packages.get(entry["name"]) or {}).get("source") or "another source"
+        yield Hit("%s %s" % (entry["name"], entry["have"]), "%s %s is built from %s, not from a source of the stack's %s." % (
+            entry["name"], entry["have"], source, component), context="planned")
 
 
 def package_still_present(ctx: Context) -> t.Iterator[Hit]:
@@ -93,8 +101,11 @@ def package_half_configured(ctx: Context) -> t.Iterator[Hit]:
     """dpkg has finished what it began."""
     broken = set((ctx.state.get("package_manager") or {}).get("broken") or [])
     broken |= {name for name, row in (ctx.state.get("packages") or {}).items() if row.get("status") and row["status"] not in SETTLED}
-    if broken:
-        yield Hit(listed(broken), "Not fully installed: %s." % listed(broken))
+    # By name too: a package that could not be unpacked may have no source in dpkg's list.
+    own = broken & (set(ctx.packages_from(ctx.product_sources)) | _requested(ctx))
+    for names, context in ((own, "locked"), (broken - own, "default")):
+        if names:
+            yield Hit(listed(names), "Not fully installed: %s." % listed(names), context=context)
 
 
 def package_set_split(ctx: Context) -> t.Iterator[Hit]:
@@ -118,10 +129,11 @@ def repository_unauthenticated(ctx: Context) -> t.Iterator[Hit]:
     for row in (ctx.state.get("package_manager") or {}).get("sources") or []:
         options = {str(key).lower(): str(value).lower() for key, value in (row.get("options") or {}).items()}
         off = [key for key in UNCHECKED_OPTIONS if options.get(key) in ("yes", "true", "1")]
-        if off and row.get("enabled", True):
+        # Sources of deb-src alone bring no package onto the node.
+        if off and row.get("enabled", True) and "deb" in (row.get("types") or ["deb"]):
             yield Hit(row["file"], "%s reads %s with %s=yes: nobody can tell who made its packages." % (
                 row["file"], ", ".join(row.get("uris") or []), off[0]))
 
 
-RULES = (package_version_differs, package_missing, package_still_present, package_not_pinned, stale_pin, alternative_differs,
-         package_not_held, hold_incomplete, package_half_configured, package_set_split, repository_unauthenticated)
+RULES = (package_version_differs, package_missing, package_origin_differs, package_still_present, package_not_pinned, stale_pin,
+         alternative_differs, package_not_held, hold_incomplete, package_half_configured, package_set_split, repository_unauthenticated)

@@ -14,16 +14,20 @@ from .context import Context, Hit
 ESSENTIAL_PROBES = ("os_release", "dpkg_list", "dkms_status", "kernel_files", "modinfo", "pci_devices", "uname_r")
 
 
+# Without these nothing can be planned; the state has nothing at all where one gave no value.
+ACTING_PROBES = {"os_release": "os", "dpkg_list": "packages", "pci_devices": "gpus"}
+
+
 def _name(system: t.Mapping[str, t.Any]) -> str:
     return " ".join(str(system[key]) for key in ("id", "release", "arch") if system.get(key))
 
 
 def os_unknown(ctx: Context) -> t.Iterator[Hit]:
     """The distribution release has a row."""
-    system = ctx.node_os or ctx.os
-    if system and not knowledge.distribution(ctx.facts, system):
+    system = ctx.node_os if ctx.node_os.get("id") else ctx.os
+    if system.get("id") and not knowledge.distribution(ctx.facts, system):
         served = ", ".join("%(id)s %(release)s" % row for row in ctx.facts["distributions"]["distributions"])
-        name = "%s %s" % (system.get("id"), system.get("release"))
+        name = "%s %s" % (system["id"], system.get("release") or "without a release")
         yield Hit(name, "No facts are known about %s; known: %s." % (name, served))
 
 
@@ -47,9 +51,23 @@ def gpu_unknown(ctx: Context) -> t.Iterator[Hit]:
 
 def probe_failed(ctx: Context) -> t.Iterator[Hit]:
     """Everything that the verdict rests on could be read."""
+    reasons: t.Dict[str, t.List[str]] = {}
     for row in ctx.state.get("unknown") or []:
         if row.get("probe") in ESSENTIAL_PROBES:
-            yield Hit(row["probe"], "%s could not be read: %s." % (row["probe"], str(row.get("reason", "")).rstrip(".")))
+            reasons.setdefault(row["probe"], []).append(str(row.get("reason", "")).rstrip("."))
+    for probe, told in reasons.items():
+        yield Hit(probe, "%s could not be read: %s." % (probe, "; ".join(told)),
+                  context="acting" if _forbids_acting(ctx, probe) else "default")
+
+
+def _forbids_acting(ctx: Context, probe: str) -> bool:
+    """Whether a probe gave nothing at all that a plan needs (a line that was not understood leaves the rest)."""
+    value = ctx.state.get(ACTING_PROBES.get(probe, ""))
+    if probe == "os_release":
+        return not (value or {}).get("id")
+    if probe == "pci_devices" and ctx.container and not ctx.state.get("gpu_devices"):
+        return False
+    return probe in ACTING_PROBES and value is None
 
 
 RULES = (os_unknown, os_differs, gpu_unknown, probe_failed)

@@ -35,6 +35,8 @@ def test_a_claim_is_judged_without_a_node():
     ("findings", {"driver": "535.*"}, {}, "driver.version"),
     ("findings", "debian13-550", {"accept": ["nonsense"]}, "lockstep_accept"),
     ("findings", "debian13-550", {"target": "gpu"}, "target"),
+    ("findings", "debian13-550", {"target": {"os": ["debian"]}}, "target.os"),
+    ("findings", "debian13-550", {"target": {"gpus": 5}}, "target.gpus"),
 ])
 def test_an_error_is_one_sentence(name, value, options, word):
     with pytest.raises(AnsibleFilterError, match=word) as caught:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 import pathlib
+import re
 
 import pytest
 import yaml
@@ -29,6 +30,11 @@ def test_every_weight_is_a_known_one():
             assert text.endswith(".")
 
 
+def test_a_code_stands_in_the_table_once():
+    text = (pathlib.Path(engine.__file__).parent / "rules" / "codes.yml").read_text()
+    assert len(re.findall(r"^\w+:$", text, re.MULTILINE)) == len(engine.codes())
+
+
 def test_a_finding_has_all_its_parts():
     (row,) = engine.findings(OPEN)
     assert set(row) == {"code", "subject", "severity", "verdict", "message", "source", "remedy"}
@@ -48,7 +54,7 @@ def test_another_subject_is_not_accepted():
     assert "accepted" not in row
 
 
-@pytest.mark.parametrize("entry", ["driver_fails_to_build_on_kernel", "no_such_code@*", "unproven@", "", None, 3, {"a": 1}])
+@pytest.mark.parametrize("entry", ["driver_fails_to_build_on_kernel", "no_such_code@*", "unproven@", "", None, 3, [10 ** 5000], {"a": 1}])
 def test_an_unreadable_acceptance_is_refused(entry):
     with pytest.raises(engine.AcceptError, match="lockstep_accept"):
         engine.findings(OPEN, accept=[entry])
@@ -77,6 +83,15 @@ def test_what_a_container_cannot_show_is_listed():
     subjects = [row["subject"] for row in engine.not_proven(value, {"container": True, "gpus": []})]
     assert subjects == ["running kernel", "boot default", "loaded module", "GPU context", "RDMA devices"]
     assert engine.not_proven(value, {"container": False, "gpus": [{"id": "10de:2330"}]}) == []
+
+
+@pytest.mark.parametrize(("state", "reason"), [
+    ({"gpus": None}, "the PCI devices could not be read"), ({"gpus": []}, "no NVIDIA GPU on this node"),
+    ({"container": True, "gpus": [{"id": "10de:2330"}], "gpu_devices": False}, "not passed into this container"),
+    ({"container": True, "gpus": [{"id": "10de:2330"}], "gpu_devices": True}, None)])
+def test_why_nothing_is_known_of_a_gpu(state, reason):
+    rows = engine.not_proven(stack.expand("debian13-550"), state)
+    assert [row["reason"] for row in rows if row["subject"].startswith("GPU")] == ([reason] if reason else [])
 
 
 @given(st.dictionaries(st.sampled_from(["os", "kernel", "boot", "gpus", "dkms", "modules", "packages", "package_manager", "alternatives",

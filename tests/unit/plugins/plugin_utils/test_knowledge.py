@@ -73,6 +73,23 @@ def test_gpus_are_found_by_id_and_by_product(name, expected):
     assert (row or {}).get("name") == expected
 
 
+@pytest.mark.parametrize(("name", "architecture", "data_centre"), [
+    ("NVIDIA H100 80GB HBM3", "Hopper", True), ("NVIDIA A100-SXM4-80GB", "Ampere", True), ("nvidia_h100", "Hopper", True),
+    ("8x A100-80GB SXM", "Ampere", True), ("GB300 NVL72", "Blackwell Ultra", True), ("NVIDIA H100 NVL", "Hopper", True),
+    ("NVIDIA GH200 480GB", "Grace Hopper", True), ("Tesla V100-SXM2-32GB", "Volta", True), ("HGX H100 8x", "Hopper", True),
+    ("NVIDIA A100 96GB", "Ampere", True), ("DGX Spark", "Blackwell GB10", False), ("RTX PRO 6000", "Blackwell RTX", None),
+    ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "Blackwell RTX", True), ("NVIDIA", None, None), ("8x", None, None), ("80GB", None, None)])
+def test_gpus_are_found_as_tools_and_people_name_them(name, architecture, data_centre):
+    row = knowledge.gpu(FACTS, name) or {}
+    assert (row.get("architecture"), row.get("data_centre")) == (architecture, data_centre)
+
+
+def test_a_product_of_several_boards_has_what_they_agree_on():
+    row = knowledge.gpu(FACTS, "RTX PRO 6000")
+    assert row["name"] == "RTX PRO 6000" and "min_driver" not in row and "data_centre" not in row and row["flavour"] == "open"
+    assert knowledge.gpu(FACTS, "RTX PRO 6000 Blackwell Server Edition")["min_driver"] == "575.57.08"
+
+
 @pytest.mark.parametrize(("version", "floor", "expected"), [
     ("450.80.02", "450.80.02", True), ("450.80.01", "450.80.02", False), ("450", "450.80.02", None), ("449", "450.80.02", False),
     ("451", "450.80.02", True), ("525.60", "525.60.13", None), ("525.105.17", "525.60.13", True), ("550.100", "550.90.07", True),
@@ -92,6 +109,8 @@ def test_auto_takes_the_flavour_that_the_gpus_need(gpus, version, expected):
 def test_a_flavour_that_is_said_is_kept():
     assert knowledge.flavour(FACTS, {"version": "580.65.06", "flavour": "open"}, ["10de:1db1"]) == "open"
     assert knowledge.flavour(FACTS, {"version": "580"}, []) is None
+    assert knowledge.flavour(FACTS, {"flavour": "auto"}, []) is None
+    assert knowledge.flavour(FACTS, {"flavour": "auto"}, ["B200"]) == "open"
 
 
 @pytest.mark.parametrize("name", stack.names())

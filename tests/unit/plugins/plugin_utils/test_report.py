@@ -27,6 +27,13 @@ NODE = {
 }
 
 
+def test_nothing_of_a_node_reaches_the_terminal_raw():
+    row = engine.finding("dkms_broken_source", "i\x1b]0;x\x07ser/1", "DKMS lists i\x1b]0;x\x07ser\u202e 1.")
+    text = report.table({"n\x1b[1m": dict(NODE, findings=[row], remarks=["\x9b2J"], plan=["\x1b[2J"])})
+    assert all(char.isprintable() or char == "\n" for char in text) and "i?]0;x?ser? 1." in text
+    assert "\u2500" in text
+
+
 def test_the_document_has_the_agreed_keys():
     document = report.document({"a": {"verdict": "in_sync"}, "b": NODE}, "sha256:1")
     assert document["schema"] == 1 and document["lock_digest"] == "sha256:1"

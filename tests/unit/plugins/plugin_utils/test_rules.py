@@ -90,6 +90,9 @@ ON_13 = {"os": {"id": "debian", "release": "13", "arch": "x86_64"}}
 RUNS_OLD = both(set_in("state.kernel.running", OLD_KERNEL))
 BESIDE = set_in("state.packages.libnvidia-tesla-535-cuda1", package("535.274.02-1~deb13u1", "nvidia-graphics-drivers-tesla-535"))
 
+COMPAT = both(*(set_in("state.libraries.0." + key, value) for key, value in (
+    ("path", "/usr/local/cuda-12.8/compat/libcuda.so.1"), ("version", "570.86.10"))))
+
 CASES = [
     case("os_unknown", "debian 11", set_in("state.os.release", "11")),
     case("os_unknown", "gentoo 2", claim({"os": {"id": "gentoo", "release": "2"}}), claim(ON_13)),
@@ -99,6 +102,7 @@ CASES = [
     case("gpu_unknown", "PCIe", claim({"gpus": ["PCIe"]}, driver="550"), claim({"gpus": ["H100"]}, driver="550")),
     case("probe_failed", "dkms_status", set_in("state.unknown", [{"probe": "dkms_status", "reason": "timed out"}]),
          set_in("state.unknown", [{"probe": "secure_boot", "reason": "no EFI"}])),
+    case("probe_failed", "pci_devices", both(set_in("state.unknown", [{"probe": "pci_devices", "reason": "timed out"}]), set_in("state.gpus", None))),
     case("driver_branch_unknown", "999.10.01", claim(driver="999.10.01"), claim(driver="550")),
     case("flavour_not_in_branch", "470 open", claim(driver={"version": "470", "flavour": "open"}),
          claim(driver={"version": "515", "flavour": "open"})),
@@ -119,11 +123,16 @@ CASES = [
          set_in("stack.kernel", {"release": "6.12.90+deb13-amd64", "package_version": "6.12.90-1"})),
     case("unproven", "cuda 12.4.9", claim(cuda="12.4.9"), claim(cuda="12.4")),
     case("no_package_set", "nccl@debian 12", set_in("stack.os.release", "12")),
-    case("no_package_set", "driver@debian 13", set_in("stack.driver.version", "580.65.06")),
+    case("no_package_set", "driver@debian 13", set_in("stack.driver.version", "580.65.06"),
+         claim(ON_13, driver={"source": "distribution", "flavour": "auto"})),
     case("cuda_unknown", "99.1.0", claim(cuda="99.1.0"), claim(cuda="11.8.0")),
     case("cuda_not_supported_by_driver", "cuda 12.4.1@470.256.02", claim(cuda="12.4.1", driver="470.256.02"),
          claim(cuda="11.8.0", driver="470.256.02")),
     case("cuda_not_supported_by_driver", "cuda 13@550", claim(cuda="13", driver="550"), claim(cuda="12.9", driver="525")),
+    case("cuda_not_supported_by_driver", "cuda 11.0.3@450.51.05", claim(cuda="11.0.3", driver="450.51.05"),
+         claim(cuda="11.0.3", driver="450.51.06")),
+    case("cuda_not_supported_by_driver", "cuda 11.0@450.36.05", claim(cuda="11.0", driver="450.36.05"), claim(cuda="11.0", driver="450.36.06")),
+    case("cuda_not_supported_by_driver", "cuda 11.1.0@450.51.06", claim(cuda="11.1.0", driver="450.51.06"), claim(cuda="11", driver="450.51.06")),
     case("cuda_needs_compat", "cuda 12.4.1@470.256.02", claim(V100, cuda="12.4.1", driver="470.256.02"),
          claim(V100, cuda="12.4.1", driver="525.60.13")),
     case("cuda_dropped_gpu", "10de:1db1@13.0.0", claim(V100, cuda="13.0.0"), claim(V100, cuda="12.9.1")),
@@ -132,7 +141,7 @@ CASES = [
          claim(nccl={"version": "2.22.3", "cuda": "12.4"}, cuda="11.8.0"), claim(nccl={"version": "2.22.3", "cuda": "12.4"}, cuda="12.9.1")),
     case("headers_missing", KERNEL, set_in("state.kernel.installed.0.headers", False), set_in("state.kernel.installed.0.headers", None)),
     case("kernel_module_missing", "nvidia-current@" + KERNEL, both(set_in("state.modules.files", []), set_in("state.dkms", [])),
-         both(set_in("state.modules.files", []), set_in("state.dkms", []), set_in("state.packages", {}))),
+         both(set_in("state.modules.files", []), set_in("state.dkms", []), set_in("state.packages.nvidia-kernel-dkms.status", "half-configured"))),
     case("kernel_module_missing", "nvidia-current@" + KERNEL, set_in("state.modules.files", []), set_in("state.modules.files", None)),
     case("running_kernel_not_locked", "%s, locked: %s" % (OLD_KERNEL, KERNEL), RUNS_OLD, both(RUNS_OLD, set_in("state.container", True))),
     case("next_boot_kernel_not_locked", OLD_KERNEL, set_in("state.boot.default_kernel", OLD_KERNEL), set_in("state.boot.default_kernel", None)),
@@ -145,6 +154,12 @@ CASES = [
     case("boot_space_low", "/", both(set_in("plan", drift("nvidia-cuda-toolkit", None, "x", "package_missing", "cuda")),
                                      set_in("state.space", {"/": 5 << 30})),
          both(set_in("plan", drift("nvidia-cuda-toolkit", None, "x", "package_missing", "cuda")), set_in("state.space", {}))),
+    case("boot_space_low", "/usr", both(set_in("plan", drift("nvidia-cuda-toolkit", None, "x", "package_missing", "cuda")),
+                                        set_in("state.space", {"/": 9 << 30, "/usr": 5 << 30})),
+         both(set_in("plan", drift("nvidia-cuda-toolkit", None, "x", "package_missing", "cuda")),
+              set_in("state.space", {"/": 5 << 30, "/usr": 90 << 30}))),
+    case("boot_space_low", "/", both(set_in("plan", drift("nvidia-cuda-toolkit", None, "x", "package_missing", "cuda")),
+                                     set_in("state.space", {"/": 5 << 30, "/usr": 5 << 30}))),
     case("dkms_not_built_for_kernel", "nvidia-current/550.163.01@" + KERNEL, set_in("state.dkms.0.kernel", OLD_KERNEL),
          set_in("state.dkms", [])),
     case("dkms_not_built_for_kernel", "nvidia-current/550.163.01@" + KERNEL, set_in("state.dkms.0.state", "added"),
@@ -157,10 +172,17 @@ CASES = [
          set_in("state.dkms.0.flags", ["original_exists"])),
     case("driver_library_mismatch", "module 535.274.02 / libcuda.so.1 550.163.01",
          set_in("state.modules.loaded.version", "535.274.02"), set_in("state.libraries.0.version", None)),
+    case("driver_library_mismatch", "libnvidia-ml.so.1 570.86.10", set_in("state.libraries", [
+        {"soname": "libnvidia-ml.so.1", "path": "/usr/local/cuda-12.8/compat/libnvidia-ml.so.1", "version": "570.86.10"}])),
+    case("driver_library_mismatch", "libcuda.so.1 570.86.10", both(COMPAT, set_in("state.gpus", [])), COMPAT),
+    case("driver_library_mismatch", "libcuda.so.1 535.54.03", both(COMPAT, set_in("state.libraries.0.version", "535.54.03"))),
+    case("libcuda_shadowed_by_compat", "libcuda.so.1 570.86.10", COMPAT, both(COMPAT, set_in("state.libraries.0.path", "/opt/libcuda.so.1"))),
     case("inactive_userland", "550.163.01 (libcuda1, libnvidia-ml1)", BESIDE, name="debian13-535"),
     case("package_version_differs", "libcuda1 550.144.03-1, wanted 550.163.01-*",
          set_in("plan", drift("libcuda1", "550.144.03-1", r"550\.163\.01-.+", "package_version_differs"))),
-    case("package_missing", "libnccl2", set_in("plan", drift("libnccl2", None, r"2\.22\.3-.+", "package_missing", "nccl"))),
+    case("package_missing", "libnccl2", set_in("plan", drift("libnccl2", None, r"2\.22\.3-.+", "package_missing", "nccl")),
+         both(set_in("plan", drift("libnccl2", None, r"2\.22\.3-.+", "package_missing", "nccl")), set_in("state.packages", None))),
+    case("package_origin_differs", "libcuda1 550.163.01-2", set_in("plan", drift("libcuda1", "550.163.01-2", "driver", "package_origin_differs"))),
     case("package_still_present", "nvidia-open-kernel-dkms", set_in("plan", planned("removed", "nvidia-open-kernel-dkms"))),
     case("package_not_pinned", "libcuda1", set_in("plan", drift("libcuda1", "550.163.01-2", None, "not_pinned"))),
     case("stale_pin", "libcuda1=550.144.03-1", set_in("plan", drift("libcuda1", "550.163.01-2", "550.144.03-1", "pin_differs"))),
@@ -172,11 +194,11 @@ CASES = [
          set_in("plan", planned("unheld", "nvidia-kernel-dkms"))),
     case("package_half_configured", "linux-image-x", set_in("state.package_manager.broken", ["linux-image-x"])),
     case("package_half_configured", "libcuda1", set_in("state.packages.libcuda1.status", "half-configured"),
-         set_in("state.packages.libcuda1.status", "config-files")),
+         set_in("state.packages.libcuda1.status", "triggers-awaited")),
     case("package_set_split", "nvidia-kernel-dkms 520.56.06 beside 550.163.01",
          set_in("state.packages.nvidia-kernel-dkms.version", "520.56.06-1"), set_in("state.packages.nvidia-kernel-dkms.version", "550.163.01-3")),
     case("repository_unauthenticated", "/etc/apt/sources.list", set_in("state.package_manager.sources.0.options", {"trusted": "yes"}),
-         set_in("state.package_manager.sources.0.options", {"arch": "amd64"})),
+         both(set_in("state.package_manager.sources.0.options", {"trusted": "yes"}), set_in("state.package_manager.sources.0.types", ["deb-src"]))),
     case("repository_unauthenticated", "/etc/apt/sources.list", set_in("state.package_manager.sources.0.options", {"Allow-Insecure": "true"}),
          both(set_in("state.package_manager.sources.0.options", {"trusted": "yes"}), set_in("state.package_manager.sources.0.enabled", False))),
 ]
@@ -261,3 +283,70 @@ def test_the_refusal_of_a_measured_failure_tells_the_evidence():
     (row,) = engine.findings(stack.expand("debian13-550-open"))
     for part in ("550.163.01-2", KERNEL, "gcc 14.2.0", "2026-11-30", "nvidia/nv-pci.c:237:9: error: too few arguments to function 'pci_resize_resource'"):
         assert part in row["message"]
+
+
+def weights(change, code, name="debian13-550"):
+    return [(row["severity"], row["verdict"]) for row in found(change, name) if row["code"] == code]
+
+
+def foreign_diff(world):
+    world["state"]["dkms"].append({"module": "zfs", "version": "2.2.2", "kernel": KERNEL, "state": "installed", "flags": ["diff"]})
+
+
+@pytest.mark.parametrize(("code", "change", "expected"), [
+    ("installed_module_differs_from_dkms", set_in("state.dkms.0.flags", ["diff"]), [("error", "broken")]),
+    ("installed_module_differs_from_dkms", foreign_diff, [("warn", "drift")]),
+    ("package_half_configured", set_in("state.package_manager.broken", ["postfix"]), [("warn", "in_sync")]),
+    ("package_half_configured", set_in("state.package_manager.broken", ["postfix", "nvidia-smi"]), [("error", "broken"), ("warn", "in_sync")]),
+    ("package_half_configured", set_in("state.package_manager.broken", ["libnccl2"]), [("error", "broken")]),
+    ("probe_failed", set_in("state.unknown", [{"probe": "dpkg_list", "reason": "line 1"}, {"probe": "dpkg_list", "reason": "line 2"}]),
+     [("warn", "unknown")]),
+    ("probe_failed", both(set_in("state.unknown", [{"probe": "dpkg_list", "reason": "slow"}]), set_in("state.packages", None)),
+     [("error", "blocked")]),
+    ("probe_failed", both(set_in("state.unknown", [{"probe": "os_release", "reason": "slow"}]),
+                          set_in("state.os", {"id": None, "release": None, "arch": "x86_64"})), [("error", "blocked")]),
+    ("os_unknown", set_in("state.os", {"id": None, "release": None, "arch": "x86_64"}), []),
+    ("os_unknown", set_in("state.os", {"id": "debian", "release": None, "arch": "x86_64"}), [("error", "blocked")]),
+    ("grubenv_not_writable", both(RUNS_OLD, set_in("state.boot.env_writable", False)), [("warn", "drift")]),
+    ("nccl_cuda_major_differs", claim(nccl={"version": "2.22.3", "cuda": "12.4"}, cuda="11.8.0", driver="550.163.01"), [("warn", "degraded")]),
+    ("nccl_cuda_major_differs", claim(nccl={"version": "2.22.3", "cuda": "12.4"}, cuda="11.8.0", driver="470.256.02"), [("error", "blocked")]),
+])
+def test_a_code_weighs_by_what_it_hits(code, change, expected):
+    assert weights(change, code) == expected
+
+
+def test_what_a_container_sees_of_its_host_does_not_count():
+    host_driver = both(set_in("state.container", True), set_in("state.modules.loaded.version", "535.274.02"),
+                       set_in("state.gpus.0.id", "10de:ffff"))
+    assert not {row["code"] for row in found(host_driver)} & {"driver_library_mismatch", "gpu_unknown"}
+    passed_in = both(host_driver, lambda world: world["state"].update(gpu_devices=True))
+    codes = {row["code"] for row in found(passed_in)}
+    assert "gpu_unknown" in codes and "driver_library_mismatch" not in codes
+    blackwell = both(set_in("state.container", True), set_in("state.gpus.0.id", "10de:2901"), lambda world: world["state"].update(gpu_devices=True),
+                     set_in("stack.driver.flavour", "open"), set_in("stack.driver.version", "570.211.01"))
+    assert weights(blackwell, "flavour_mismatch") == []
+
+
+def test_a_refusal_cites_where_the_branch_is_said_to_end():
+    (row,) = [row for row in found(claim(V100, driver="590")) if row["code"] == "branch_dropped_gpu"]
+    assert row["source"] == knowledge.load()["gpus"]["architectures"]["Volta"]["last_branch_source"]
+    assert row["source"].endswith("/issues/1003")
+
+
+@pytest.mark.parametrize("driver", [{"flavour": "auto"}, {"flavour": "proprietary"}, {"module": "dkms", "source": "distribution", "flavour": "proprietary"}])
+@pytest.mark.parametrize("target", [{}, H100, B200, dict(B200, **ON_13)])
+def test_a_claim_without_a_driver_version_is_judged(driver, target):
+    assert all("None" not in row["message"] + row["subject"] for row in found(claim(target, driver=driver)))
+
+
+@pytest.mark.parametrize("target", [{"os": {"id": "debian", "release": 13}}, {"os": "debian-13"}, {"os": "Debian 13", "gpus": "H100"}])
+def test_a_target_may_be_written_short(target):
+    rows = found(claim(target, kernel=KERNEL, driver={"version": "550.163.01", "flavour": "open"}))
+    assert [row["code"] for row in rows] == ["driver_fails_to_build_on_kernel"]
+
+
+@pytest.mark.parametrize("target", [{"os": ["debian"]}, {"os": "thirteen"}, {"os": {"id": "debian", "release": 10 ** 5000}}, {"gpus": {"a": 1}},
+                                    {"gpus": [["H100"]]}, {"kernel": 6}])
+def test_a_target_that_cannot_be_read_is_refused(target):
+    with pytest.raises(engine.TargetError, match="target"):
+        found(claim(target, driver="550"))

@@ -163,3 +163,9 @@ def test_whatever_comes_gives_a_stack_or_a_stack_error(value, exact):
 @given(version=st.sampled_from([name for row in knowledge.load()["drivers"]["branches"] for name in row["versions"]]))
 def test_every_known_driver_version_is_exact(version):
     assert stack.expand(dict(BASE, driver=version))["driver"]["version"] == version
+
+
+@pytest.mark.parametrize("value", [{"driver": {"version": 10 ** 5000}}, {"os": {"id": "debian", "release": 10 ** 5000}}, {10 ** 5000: 1},
+                                   {"os": "debian-13", "expect": {"gpus": 10 ** 5000}}], ids=["driver", "release", "key", "count"])
+def test_a_number_that_python_refuses_to_print_is_refused(value):
+    assert refused(value, exact=False).code == "stack_invalid"
