@@ -61,7 +61,7 @@ ansible_facts:
   contains:
     lockstep:
       description:
-        - The state, with the keys C(schema), C(gathered), C(os), C(container), C(kernel), C(compilers), C(boot), C(gpus),
+        - The state, with the keys C(schema), C(gathered), C(os), C(container), C(kernel), C(compilers), C(boot), C(gpus), C(gpu_devices),
           C(nvswitches), C(dkms), C(modules), C(packages), C(package_manager), C(alternatives), C(libraries), C(cuda), C(ofed),
           C(secure_boot), C(space) and C(unknown).
       type: dict

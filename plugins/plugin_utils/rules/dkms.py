@@ -4,19 +4,26 @@
 """Rules about DKMS: every module of the stack, for the locked kernel."""
 from __future__ import annotations
 
+import re
 import typing as t
 
 from .context import Context, Hit, Row
 
+DRIVER_MODULE = re.compile(r"nvidia(-(?!fs|peermem).+)?")
 BUILT = ("built", "installed", "installed_weak")
 
 
 def _module(ctx: Context) -> t.Optional[t.Tuple[str, str]]:
     """(module, version) of the stack's driver as DKMS knows it; None where DKMS has no part in it."""
-    module = (ctx.package_set.get("dkms") or {}).get("module")
-    if not module or ctx.driver.get("module") != "dkms":
+    version = ctx.driver.get("version")
+    if not version or ctx.driver.get("module") != "dkms":
         return None
-    return module, ctx.driver["version"]
+    module = (ctx.package_set.get("dkms") or {}).get("module")
+    if not module:
+        # Where no package set tells (a claim, another distribution), every packager's name begins alike.
+        names = [row["module"] for row in ctx.state.get("dkms") or [] if row.get("version") == version]
+        module = next((name for name in names if DRIVER_MODULE.fullmatch(name)), None)
+    return (module, version) if module else None
 
 
 def _extra_modules(ctx: Context) -> t.Set[str]:

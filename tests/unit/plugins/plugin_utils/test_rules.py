@@ -293,7 +293,18 @@ def foreign_diff(world):
     world["state"]["dkms"].append({"module": "zfs", "version": "2.2.2", "kernel": KERNEL, "state": "installed", "flags": ["diff"]})
 
 
+def claimed_on_ubuntu(module, version="535.154.05"):
+    """A change: a claim without a package set, on a node where DKMS knows a module that differs from the built one."""
+    def change(world):
+        world["stack"] = stack.expand({"driver": "535.154.05", "kernel": KERNEL}, exact=False)
+        world["state"].update(dkms=[{"module": module, "version": version, "kernel": KERNEL, "state": "installed", "flags": ["diff"]}])
+    return change
+
+
 @pytest.mark.parametrize(("code", "change", "expected"), [
+    ("installed_module_differs_from_dkms", claimed_on_ubuntu("nvidia"), [("error", "broken")]),
+    ("installed_module_differs_from_dkms", claimed_on_ubuntu("nvidia-fs"), [("warn", "drift")]),
+    ("installed_module_differs_from_dkms", claimed_on_ubuntu("nvidia", "1.0"), [("warn", "drift")]),
     ("installed_module_differs_from_dkms", set_in("state.dkms.0.flags", ["diff"]), [("error", "broken")]),
     ("installed_module_differs_from_dkms", foreign_diff, [("warn", "drift")]),
     ("package_half_configured", set_in("state.package_manager.broken", ["postfix"]), [("warn", "in_sync")]),
