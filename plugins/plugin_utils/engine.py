@@ -58,8 +58,13 @@ def finding(code: str, subject: str, message: str, source: t.Optional[str] = Non
     """One finding, weighed by the table; for callers that find something themselves. Raises KeyError for unknown codes."""
     row = codes()[code]
     severity, verdict_class = row["contexts"][context]
-    return {"code": code, "subject": subject, "severity": severity, "verdict": verdict_class, "message": message,
-            "source": source, "remedy": remedy or row["remedy"]}
+    return {"code": code, "subject": _printable(subject), "severity": severity, "verdict": verdict_class,
+            "message": _printable(message), "source": source, "remedy": remedy or row["remedy"]}
+
+
+def _printable(text: str) -> str:
+    """Text that cannot command a terminal: parts of it come from a node's files and commands."""
+    return "".join(char if char.isprintable() or char == "\n" else "?" for char in text.replace("\t", " "))
 
 
 def verdict(found: t.Iterable[Row], applicable: bool = True) -> str:
@@ -91,7 +96,7 @@ def not_proven(stack: Row, state: Row) -> t.List[Row]:
 
 def _finding(code: str, hit: Hit, accepted: t.Sequence[t.Tuple[str, str]]) -> Row:
     row = finding(code, hit.subject, hit.message, hit.source, hit.context)
-    if (code, hit.subject) in accepted or (code, "*") in accepted:
+    if (code, row["subject"]) in accepted or (code, "*") in accepted:
         row["accepted"] = True
     return row
 

@@ -45,7 +45,8 @@ def test_menu():
 @pytest.mark.parametrize("setting,environment,expected", [
     ("0", {}, NEW), ("", {}, NEW), ("1>1", {}, OLD), ("1", {}, NEW), (OLD_PATH, {}, OLD),
     ("Advanced options for Debian GNU/Linux>Debian GNU/Linux, with Linux " + OLD, {}, OLD),
-    (None, {}, NEW), ("${saved_entry}", {}, NEW), ("${saved_entry}", {"saved_entry": OLD_PATH}, OLD), ("${mine}", {}, None), ("0", {"saved_entry": OLD_PATH}, NEW),
+    (None, {}, NEW), ("${saved_entry}", {}, NEW), ("${saved_entry}", {"saved_entry": OLD_PATH}, OLD), ("${mine}", {}, None),
+    ("0", {"saved_entry": OLD_PATH}, NEW),
     ("0", {"next_entry": "1>1"}, OLD), ("gone", {}, NEW), ("2", {}, None), ("${saved_entry}", None, None)])
 def test_default_kernel(setting, environment, expected):
     kernel, reason = parse_boot.default_kernel(parse_boot.parse_grub_menu(CFG).value, setting, environment)
@@ -100,7 +101,8 @@ def test_mounts(path, expected, writable):
 
 @pytest.mark.parametrize("mount,writable", [
     (None, None), (("/dev/mapper/mpatha-part2", "ext4"), True), (("/dev/mapper/mpatha-part2", "btrfs"), False),
-    (("/dev/mapper/vg-mpath", "ext4"), False), (("/dev/cciss/c0d0p1", "ext4"), True), (("/dev/sda1", "btrfs"), False), (("rpool/boot", "zfs"), False), (("overlay", "overlay"), False),
+    (("/dev/mapper/vg-mpath", "ext4"), False), (("/dev/cciss/c0d0p1", "ext4"), True), (("/dev/sda1", "btrfs"), False),
+    (("rpool/boot", "zfs"), False), (("overlay", "overlay"), False),
     (("/dev/vg/root", "ext4"), False), (("/dev/dm-0", "ext4"), False), (("host", "9p"), None), (("/dev/nvme0n1p2", "vfat"), True)])
 def test_writable(mount, writable):
     assert parse_boot.environment_writable(mount) is writable

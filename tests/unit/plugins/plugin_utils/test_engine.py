@@ -30,6 +30,11 @@ def test_every_weight_is_a_known_one():
             assert text.endswith(".")
 
 
+def test_a_finding_cannot_command_a_terminal():
+    row = engine.finding("run_failed", "a\x1b[2Jb", "one\ttwo\nthree\x07\u202e.")
+    assert (row["subject"], row["message"]) == ("a?[2Jb", "one two\nthree??.")
+
+
 def test_a_code_stands_in_the_table_once():
     text = (pathlib.Path(engine.__file__).parent / "rules" / "codes.yml").read_text()
     assert len(re.findall(r"^\w+:$", text, re.MULTILINE)) == len(engine.codes())

@@ -28,7 +28,7 @@ NODE = {
 
 
 def test_nothing_of_a_node_reaches_the_terminal_raw():
-    row = engine.finding("dkms_broken_source", "i\x1b]0;x\x07ser/1", "DKMS lists i\x1b]0;x\x07ser\u202e 1.")
+    row = dict(engine.finding("dkms_broken_source", "iser/1", ""), message="DKMS lists i\x1b]0;x\x07ser\u202e 1.")
     text = report.table({"n\x1b[1m": dict(NODE, findings=[row], remarks=["\x9b2J"], plan=["\x1b[2J"])})
     assert all(char.isprintable() or char == "\n" for char in text) and "i?]0;x?ser? 1." in text
     assert "\u2500" in text
