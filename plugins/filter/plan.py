@@ -14,7 +14,8 @@ def make_plan(stack, state, resolved=None, kernel=None):
     # A container runs its host's kernel, for which nothing can be built in it.
     running = None if state.get("container") else (state.get("kernel") or {}).get("running")
     try:
-        need = plan.wanted(stack, knowledge.load(), knowledge.usable_gpus(state), kernel or running)
+        need = plan.wanted(stack, knowledge.load(), [gpu["id"] for gpu in knowledge.usable_gpus(state)],
+                           kernel or running)
     except plan.PlanError as error:
         raise AnsibleFilterError(str(error)) from error
     return dict(plan.plan(need, state, resolved), slices=need["slices"], alternatives=need["alternatives"],
