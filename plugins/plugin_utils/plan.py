@@ -122,7 +122,7 @@ def is_distributions_own(entry, uri):
 
 def archive_of(state):
     """{(uri, suite): {components, signed_by, options}} of the distribution's own archive, as the node's sources have it."""
-    codename = state["os"].get("codename") or ""
+    codename = (state.get("os") or {}).get("codename") or ""
     suites = {codename, codename + "-updates", codename + "-security"}
     found, own = {}, {}
     for entry in (state.get("package_manager") or {}).get("sources") or []:
