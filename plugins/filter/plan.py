@@ -12,6 +12,8 @@ from ansible_collections.lockstep.gpu.plugins.plugin_utils import knowledge, pla
 def make_plan(stack, state, resolved=None, kernel=None):
     """A long-form stack and a node's state to its plan (see plugin_utils/plan.py)."""
     # A container runs its host's kernel, for which nothing can be built in it.
+    if state.get("packages", {}) is None:
+        raise AnsibleFilterError("the node's packages could not be read, so nothing can be planned")
     running = None if state.get("container") else (state.get("kernel") or {}).get("running")
     try:
         need = plan.wanted(stack, knowledge.load(), [gpu["id"] for gpu in knowledge.usable_gpus(state)],

@@ -27,6 +27,10 @@ def contradictions(probe):
         if row["value"] is None and "no answer within" in row["detail"]:
             found.append(engine.finding("probe_failed", subject, "%s: %s" % (subject, row["detail"])))
             continue
+        if subject == "libcuda" and "/compat/" in (row.get("path") or ""):
+            # A newer libcuda over the driver's, put there on purpose; whether this GPU can have it, a rule says.
+            found.append(engine.finding("libcuda_shadowed_by_compat", row["path"], "A program gets %s." % row["path"]))
+            continue
         code = CONTRADICTIONS.get(subject, "kernel_module_missing" if subject.startswith("module:") else "proof_failed")
         have = "missing" if row["value"] is None else row["value"]
         message = "%s is %s, the stack says %s: %s" % (subject, have, row["expected"] or "it is there", row["detail"])

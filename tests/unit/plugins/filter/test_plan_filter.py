@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import pytest
+from ansible.errors import AnsibleFilterError
 
 from ansible_collections.lockstep.gpu.plugins.filter.plan import make_plan
 from ansible_collections.lockstep.gpu.plugins.plugin_utils import stack
@@ -21,6 +22,11 @@ AUTO = {"os": "debian-12", "driver": {"version": "535.261.03", "flavour": "auto"
 def test_the_node_decides_what_the_stack_leaves_open(state, flavour, kernel):
     found = make_plan(stack.expand(AUTO), state)
     assert (found["flavour"], found["dkms"]["kernel"]) == (flavour, kernel)
+
+
+def test_unread_packages_are_not_missing_packages():
+    with pytest.raises(AnsibleFilterError):
+        make_plan(stack.expand(AUTO), {"packages": None})
 
 
 def test_a_named_kernel_counts_before_the_running_one():

@@ -37,6 +37,12 @@ def test_what_is_gone_is_broken_not_unproven(subject):
     assert found["verdict"] == "broken" and subject + " missing" == found["findings"][0]["subject"]
 
 
+def test_a_compat_library_is_no_mismatch_by_itself():
+    probe = {"proof": {"libcuda": dict(row("libcuda", "570.86.10", "550.163.01", False), path="/usr/local/cuda-12.8/compat/libcuda.so.570.86.10")}}
+    found = record.node_record({"name": "s"}, {"gpus": [1]}, PLAN, [], probe)
+    assert [finding["code"] for finding in found["findings"]] == ["libcuda_shadowed_by_compat"] and found["verdict"] == "in_sync"
+
+
 def test_no_answer_is_unknown():
     probe = {"proof": {"nvcc": dict(row("nvcc", None, "1", False), detail="no answer within 20 s")}}
     assert record.node_record({"name": "s"}, {"gpus": [1]}, PLAN, [], probe)["verdict"] == "unknown"
