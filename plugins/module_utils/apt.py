@@ -92,6 +92,18 @@ def missing_words(text):
     return "\n".join(keep[-25:]) or "\n".join(text.strip().splitlines()[-10:])
 
 
+def patiently(run, argv, **options):
+    """Run what needs the locks of apt or dpkg, and wait while another one has them: a timer's, or that of a run whose
+    controller was killed. DPkg::Lock::Timeout covers neither the lists nor dpkg itself. Returns a Result, any status.
+    """
+    for dummy in range(LOCK_TRIES):
+        result = run(argv, ok=None, **options)
+        if result.rc == 0 or not re.search(r"Could not get lock|was locked by another process", result.err + result.out):
+            break
+        time.sleep(LOCK_PAUSE)
+    return result
+
+
 class Apt:
     """apt through a runner; options put before each call let it work on a private set of lists."""
 
@@ -105,18 +117,9 @@ class Apt:
         with open(os.path.join(self._preferences, "lockstep-gpu.pref"), "w", encoding="utf-8") as out:
             out.write(text)
 
-    def _patiently(self, argv, env=None):
-        """Run what needs apt's locks; DPkg::Lock::Timeout does not cover the lock of the lists."""
-        for dummy in range(LOCK_TRIES):
-            result = self._run(argv, ok=None, env=env)
-            if result.rc == 0 or "Could not get lock" not in result.err + result.out:
-                break
-            time.sleep(LOCK_PAUSE)
-        return result
-
     def update(self):
         """Read the package lists; any source that fails is an error, since a stale list would lie."""
-        result = self._patiently(["apt-get", "update", "-q", *self._options, "-o", "APT::Update::Error-Mode=any"])
+        result = patiently(self._run, ["apt-get", "update", "-q", *self._options, "-o", "APT::Update::Error-Mode=any"])
         if result.rc != 0:
             raise AptError("the package lists cannot be read:\n" + missing_words(result.out + result.err))
 
@@ -146,8 +149,8 @@ class Apt:
 
     def act(self, arguments):
         """Do it. Raises AptError with what apt and dpkg said."""
-        result = self._patiently(["apt-get", "install", "-q", "--no-install-recommends", *CHANGE, *CONFFILES, *self._options,
-                                  *arguments], env=ACT_ENV)
+        result = patiently(self._run, ["apt-get", "install", "-q", "--no-install-recommends", *CHANGE, *CONFFILES,
+                                       *self._options, *arguments], env=ACT_ENV)
         if result.rc != 0:
             raise AptError(missing_words(result.out + "\n" + result.err))
 

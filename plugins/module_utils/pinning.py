@@ -7,10 +7,12 @@ The engine of the pinned_packages module: it asks apt (apt.py), lets closure.py 
 """
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
 import tempfile
+import time
 
 from ansible_collections.lockstep.gpu.plugins.module_utils import apt, closure
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_alternatives import parse_alternatives
@@ -21,6 +23,7 @@ from ansible_collections.lockstep.gpu.plugins.module_utils.parse_dpkg import (
 DKMS_GUARD = "/etc/dkms/no-autoinstall"
 GUARD_TEXT = ("# Written by lockstep.gpu for the length of a package transaction: modules are built explicitly,\n"
               "# for the stack's kernel. If no run is going on, the next run removes this file.\n")
+DPKG_LOCK = "/var/lib/dpkg/lock-frontend"
 MIB = 1 << 20
 
 
@@ -281,12 +284,24 @@ class DkmsGuard:
 
 def finish(run, packages, slices):
     """What an interrupted dpkg left: configure what is unpacked, unpack again what is torn. Never raises for dpkg."""
-    run(["dpkg", "--configure", "-a", "--force-confdef", "--force-confold"], ok=None)
+    apt.patiently(run, ["dpkg", "--configure", "-a", "--force-confdef", "--force-confold"])
     torn = ["%s=%s" % (name, package["version"]) for name, package in sorted(packages.items())
             if package.get("status") in ("half-installed", "reinstall-required")
             and closure.owner(slices, package.get("source"))]
     if torn:
         apt.Apt(run).act(["--reinstall", *torn])
+
+
+def wait_for_dpkg(path=DPKG_LOCK, seconds=600):
+    """Wait while another process installs: what is read in the meantime would be half a truth. Gives up silently."""
+    deadline = time.monotonic() + seconds
+    while os.path.exists(path) and time.monotonic() < deadline:
+        with open(path, "r+b") as handle:
+            try:
+                fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except OSError:
+                time.sleep(2)
 
 
 def wait_for_first_boot(run):
@@ -345,7 +360,9 @@ def set_file(path, text):
 def hold(run, names):
     """Hold packages through dpkg's own selections (what apt-mark showhold reads)."""
     if names:
-        run(["dpkg", "--set-selections"], stdin="".join("%s hold\n" % name for name in sorted(names)))
+        result = apt.patiently(run, ["dpkg", "--set-selections"], stdin="".join("%s hold\n" % name for name in sorted(names)))
+        if result.rc != 0:
+            raise apt.AptError("holds cannot be set: " + apt.missing_words(result.err + result.out))
 
 
 def read_pins():

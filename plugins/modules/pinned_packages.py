@@ -208,6 +208,7 @@ class Node:
         self.sources = params["repositories"]
         self.alternatives = params["alternatives"]
         self.rows, self.removed = params["closure"], params["removed"]
+        pinning.wait_for_dpkg()
         self.refresh()
 
     def refresh(self):

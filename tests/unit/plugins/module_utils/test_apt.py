@@ -96,6 +96,22 @@ def test_every_call_names_one_solver_and_ignores_phasing():
         assert "APT::Get::Always-Include-Phased-Updates=true" in argv
 
 
+@pytest.mark.parametrize("words", [
+    "E: Could not get lock /var/lib/apt/lists/lock. It is held by process 12 (apt-get)",
+    "dpkg: error: dpkg frontend lock was locked by another process with pid 618"])
+def test_another_run_is_waited_for(monkeypatch, words):
+    waits, answers = [], [Result(100, "", words), Result(2, "", words), Result(0, "done", "")]
+    monkeypatch.setattr(apt.time, "sleep", waits.append)
+    assert apt.patiently(lambda argv, ok, **options: answers.pop(0), ["dpkg"]).out == "done"
+    assert waits == [apt.LOCK_PAUSE] * 2
+
+
+def test_waiting_ends(monkeypatch):
+    monkeypatch.setattr(apt.time, "sleep", lambda seconds: None)
+    run = Recorder(100, "", "E: Could not get lock /x")
+    assert apt.patiently(run, ["apt-get"]).rc == 100 and len(run.calls) == apt.LOCK_TRIES
+
+
 def test_what_apt_says_reaches_the_user():
     run = Recorder(100, "Reading package lists...\n", recorded("simulate-no-such-version.txt"))
     with pytest.raises(apt.AptError) as error:

@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -128,6 +130,18 @@ def test_the_guard_is_taken_over_but_a_foreign_one_stays(tmp_path):
     with pinning.DkmsGuard(str(path)):
         pass
     assert path.read_text() == "mine\n"
+
+
+def test_another_installation_is_waited_for(tmp_path):
+    """A real lock of another process, which goes away with it."""
+    lock = tmp_path / "lock"
+    lock.write_bytes(b"")
+    holder = subprocess.Popen([sys.executable, "-c", "import fcntl, sys, time; f = open(sys.argv[1], 'r+b'); fcntl.lockf(f, fcntl.LOCK_EX);"
+                               " print('held', flush=True); time.sleep(1)", str(lock)], stdout=subprocess.PIPE)
+    assert holder.stdout.readline() == b"held\n"
+    pinning.wait_for_dpkg(str(lock))
+    assert holder.poll() is not None or holder.wait(5) == 0
+    pinning.wait_for_dpkg(str(tmp_path / "none"))
 
 
 def test_files_are_replaced_whole(tmp_path):
