@@ -19,7 +19,7 @@ def refused(value, **kwargs):
     return caught.value
 
 
-@pytest.mark.parametrize("name", ["debian13-550", "debian13-550-open", "debian13-535", "debian12-535"])
+@pytest.mark.parametrize("name", ["debian13-550", "debian13-550-cloud", "debian13-550-open", "debian13-535", "debian12-535"])
 def test_every_shipped_stack_expands_and_stays_the_same(name):
     long_form = stack.expand(name)
     assert long_form["name"] == name
@@ -28,7 +28,7 @@ def test_every_shipped_stack_expands_and_stays_the_same(name):
 
 
 def test_the_shipped_stacks_are_these():
-    assert stack.names() == ["debian12-535", "debian13-535", "debian13-550", "debian13-550-open"]
+    assert stack.names() == ["debian12-535", "debian13-535", "debian13-550", "debian13-550-cloud", "debian13-550-open"]
 
 
 def test_short_strings_become_the_long_form():
