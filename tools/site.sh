@@ -9,6 +9,13 @@ if [ -n "${INVENTORY:-}" ]; then
   [ -z "${STACK:-}" ] || arguments+=(-e "lockstep_stack=$STACK")
 else
   stack=${STACK:-debian13-550}
+  # Before a node is made for it.
+  python -c 'import sys
+from ansible_collections.lockstep.gpu.plugins.plugin_utils import stack
+try:
+    stack.expand(sys.argv[1])
+except stack.StackError as error:
+    sys.exit("lockstep: %s" % error)' "$stack" || exit 2
   # The node's platform follows from the stack's name. A misspelt stack gets any node: the play names the candidates.
   platform=debian13
   [[ $stack == debian12-* ]] && platform=debian12

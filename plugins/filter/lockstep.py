@@ -9,6 +9,7 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.lockstep.gpu.plugins.plugin_utils import engine, report, stack
+from ansible_collections.lockstep.gpu.plugins.plugin_utils import plan as planning
 
 Row = t.Dict[str, t.Any]
 
@@ -16,9 +17,13 @@ Row = t.Dict[str, t.Any]
 def expand(value: t.Any, stacks_dir: t.Any = None, exact: bool = True) -> Row:
     """The long form of a stack. Raises AnsibleFilterError with the one sentence of the StackError."""
     try:
-        return stack.expand(value, stacks_dir, exact)
+        result = stack.expand(value, stacks_dir, exact)
     except stack.StackError as error:
         raise AnsibleFilterError(str(error)) from None
+    if exact and planning.unserved(result):
+        raise AnsibleFilterError("stack key '%s' is not served yet, remove it; served are os, kernel, driver, cuda, ofed, nccl"
+                                 % "', '".join(planning.unserved(result)))
+    return result
 
 
 def findings(value: t.Any, target: t.Optional[Row] = None, state: t.Optional[Row] = None, plan: t.Optional[Row] = None,

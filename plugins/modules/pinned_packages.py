@@ -118,9 +118,8 @@ options:
   repositories:
     description:
       - Content of the collection's own sources file in deb822 format. Empty means that the node's own sources suffice and
-        the file is removed.
+        the file is removed. Not given means that the file is left as it is.
     type: str
-    default: ''
   alternatives:
     description: Alternatives to select by hand, name to path, as in update-alternatives(1).
     type: dict
@@ -206,6 +205,8 @@ class Node:
         self.slices = params["slices"]
         self.only = params["only"] or [part["name"] for part in self.slices]
         self.sources = params["repositories"]
+        if self.sources is None:
+            self.sources = pinning.read_text(OWN_SOURCES) or ""
         self.alternatives = params["alternatives"]
         self.rows, self.removed = params["closure"], params["removed"]
         pinning.wait_for_dpkg()
@@ -360,7 +361,7 @@ def main():
             "only": {"type": "list", "elements": "str"},
             "closure": {"type": "list", "elements": "dict"},
             "removed": {"type": "list", "elements": "str", "default": []},
-            "repositories": {"type": "str", "default": ""},
+            "repositories": {"type": "str"},
             "alternatives": {"type": "dict", "default": {}},
         },
         supports_check_mode=True,

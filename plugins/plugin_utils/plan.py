@@ -25,6 +25,16 @@ class PlanError(Exception):
     """The stack cannot be turned into packages here; the text names the file that would know."""
 
 
+def unserved(stack):
+    """Keys of a stack that nothing acts on yet: to take them silently would make the report untrue."""
+    found = [key for key in ("fabric", "container_toolkit", "dcgm", "modules", "expect") if stack.get(key)]
+    found += ["kernel.cmdline"] if (stack.get("kernel") or {}).get("cmdline") else []
+    driver = stack.get("driver") or {}
+    found += ["driver.options"] if driver.get("options") else []
+    found += ["driver.module: " + driver["module"]] if driver.get("module", "dkms") != "dkms" else []
+    return found
+
+
 def find_set(component, stack, facts, flavour):
     """The set of packages for a component. Raises PlanError naming what compat/packages.yml does have."""
     row = knowledge.package_set(facts, component, stack, flavour)

@@ -102,7 +102,9 @@ def node_record(stack, state, plan, findings, probe=None, failure=None, done=(),
         found.append(engine.finding("stack_not_installed", (stack or {}).get("name") or "stack",
                                     "%d steps lead from here to the stack." % len(todo)))
     return {
-        "stack": (stack or {}).get("name"), "verdict": engine.verdict(found), "findings": found,
+        "stack": (stack or {}).get("name"),
+        # A stack that names no component has nothing to say about a node.
+        "verdict": engine.verdict(found, applicable=not plan or bool(plan["components"])), "findings": found,
         "remarks": list(dict.fromkeys((stack or {}).get("remarks", []) + (plan or {}).get("remarks", []))),
         "components": components(plan) if plan else [], "proof": [row for row in rows if row["value"] is not None],
         "not_proven": not_proven, "plan": todo, "changed": list(done), "state": state,

@@ -57,7 +57,9 @@ def _headline(nodes: t.Mapping[str, Row]) -> str:
 
 def _node(name: str, node: Row) -> t.List[str]:
     verdict = node.get("verdict", "unknown")
-    title = "%s %s %s: %s " % (RULE * 2, name, verdict.upper(), MEANINGS[verdict])
+    steps = len(node.get("changed") or [])
+    meaning = "after %d steps" % steps if verdict == "in_sync" and steps else MEANINGS[verdict]
+    title = "%s %s %s: %s " % (RULE * 2, name, verdict.upper(), meaning)
     lines = [title[:WIDTH] + RULE * max(0, WIDTH - len(title))]
     components = [(row.get("name"), row.get("wanted"), row.get("have"), row.get("state")) for row in node.get("components") or []]
     lines += _grid(("component", "wanted", "installed", "state"), components)

@@ -30,7 +30,8 @@ class StackError(ValueError):
         shown = ", ".join(self.candidates[:SHOWN_CANDIDATES])
         if len(self.candidates) > SHOWN_CANDIDATES:
             shown += ", and %d more" % (len(self.candidates) - SHOWN_CANDIDATES)
-        message = "stack key '%s': %s%s" % (key, problem, "; candidates: " + shown if shown else "")
+        where = key if key == "lockstep_stack" else "stack key '%s'" % key
+        message = "%s: %s%s" % (where, problem, "; candidates: " + shown if shown else "")
         # One line, whatever the user's keys and values hold.
         super().__init__("".join(char if char.isprintable() else "?" for char in message))
 
@@ -76,7 +77,7 @@ def text(key: str, value: t.Any, exact: bool, facts: knowledge.Facts) -> str:
     if not isinstance(value, str):
         raise StackError(key, "expected text, got %s" % kind_of(value), code="stack_invalid")
     if not value.strip() or not value.isprintable() or len(value) > LONGEST_TEXT:
-        raise StackError(key, "expected text, got an empty, unprintable or endless line", code="stack_invalid")
+        raise StackError(key, "is empty" if value == "" else "expected text, got an unprintable or endless line", code="stack_invalid")
     return str(value.strip())
 
 

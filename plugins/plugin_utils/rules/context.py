@@ -164,8 +164,11 @@ class Context:
 def read_target(target: t.Mapping[str, t.Any]) -> Row:
     """A target in its long form: os a mapping of texts (also from "debian-13"), gpus a list, kernel a text.
 
-    Raises TargetError for anything else, and keeps other keys out.
+    Raises TargetError for anything else; nics and secure_boot are allowed and not judged yet.
     """
+    strange = sorted(str(key)[:80] for key in set(target) - {"os", "gpus", "kernel", "nics", "secure_boot"})
+    if strange:
+        raise TargetError("target.%s: is not a key of a target; known: os, gpus, kernel, nics, secure_boot" % strange[0])
     system = target.get("os")
     if isinstance(system, str):
         found = re.fullmatch(r"([A-Za-z]+)[-_ ]?(\d[\d.]*)", system.strip())

@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 from ansible.errors import AnsibleFilterError
 
+from ansible_collections.lockstep.gpu.plugins.filter.lockstep import expand
 from ansible_collections.lockstep.gpu.plugins.filter.plan import make_plan
 from ansible_collections.lockstep.gpu.plugins.plugin_utils import stack
 
@@ -22,6 +23,17 @@ AUTO = {"os": "debian-12", "driver": {"version": "535.261.03", "flavour": "auto"
 def test_the_node_decides_what_the_stack_leaves_open(state, flavour, kernel):
     found = make_plan(stack.expand(AUTO), state)
     assert (found["flavour"], found["dkms"]["kernel"]) == (flavour, kernel)
+
+
+@pytest.mark.parametrize("more, key", [
+    ({"dcgm": "4.6.0"}, "dcgm"), ({"expect": {"gpus": 8}}, "expect"), ({"driver": {"version": "550.163.01", "module": "prebuilt"}}, "driver.module"),
+    ({"kernel": {"release": "6.12.117+deb13-amd64", "package_version": "6.12.117-1", "cmdline": ["iommu=pt"]}}, "kernel.cmdline"),
+])
+def test_what_nothing_acts_on_is_refused(more, key):
+    with pytest.raises(AnsibleFilterError) as error:
+        expand(dict({"os": "debian-13"}, **more))
+    assert "'" + key in str(error.value) and "served are os, kernel" in str(error.value)
+    assert expand(more, exact=False)        # a claim may say anything
 
 
 def test_unread_packages_are_not_missing_packages():

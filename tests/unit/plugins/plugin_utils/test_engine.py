@@ -12,6 +12,7 @@ import pytest
 import yaml
 from ansible_collections.lockstep.gpu.plugins.module_utils.bundle import BundleProbe
 from ansible_collections.lockstep.gpu.plugins.module_utils.facts import result
+from ansible_collections.lockstep.gpu.plugins.plugin_utils.rules.context import TargetError
 from ansible_collections.lockstep.gpu.plugins.plugin_utils import engine, stack
 from hypothesis import given
 from hypothesis import strategies as st
@@ -103,7 +104,13 @@ def test_why_nothing_is_known_of_a_gpu(state, reason):
                                         "libraries", "space", "unknown", "container"]), st.none()))
 def test_a_state_in_which_all_is_unknown_breaks_no_rule(state):
     for name, key in itertools.product(stack.names(), ("state", "target")):
-        engine.findings(stack.expand(name), **{key: state})
+        known = state if key == "state" else {word: value for word, value in state.items() if word in ("os", "gpus", "kernel")}
+        engine.findings(stack.expand(name), **{key: known})
+
+
+def test_a_misspelt_key_of_a_target_is_no_answer():
+    with pytest.raises(TargetError):
+        engine.findings({"driver": {"version": "590.48.01"}}, target={"gpu": ["10de:1db1"]})
 
 
 def test_a_state_is_not_changed():
