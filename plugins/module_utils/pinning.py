@@ -321,9 +321,9 @@ def install(run, wanted, removed, own_sources, pins):
     write_atomically(OWN_PREFERENCES, closure.render_pins(pins))
     arguments = ["%s=%s" % item for item in sorted(wanted["ask"].items())] + ["%s-" % name for name in removed]
     try:
-        if sources_changed or not known(ask, wanted["ask"]):
+        if sources_changed:
             ask.update()
-        installs, leaving = ask.simulate(arguments)
+        installs, leaving = simulate_on_fresh_lists(ask, arguments)
         problems = [{"code": "transaction_leaves_lock", "name": name,
                      "message": "%s=%s is not part of the resolved closure (%s); did the archive move? run again"
                      % (name, row["version"], wanted["all"].get(name))}
@@ -339,10 +339,13 @@ def install(run, wanted, removed, own_sources, pins):
     ask.act(arguments)
 
 
-def known(ask, targets):
-    """True when apt's present lists (or dpkg) have every target at its version."""
-    available = ask.versions(list(targets))
-    return all(version in available.get(name, []) for name, version in targets.items())
+def simulate_on_fresh_lists(ask, arguments):
+    """Simulate with the node's lists as they are; only where they do not know enough are they read again."""
+    try:
+        return ask.simulate(arguments)
+    except apt.AptError:
+        ask.update()
+        return ask.simulate(arguments)
 
 
 def set_file(path, text):

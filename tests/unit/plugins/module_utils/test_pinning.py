@@ -152,6 +152,25 @@ def test_files_are_replaced_whole(tmp_path):
     assert os.listdir(path.parent) == []
 
 
+def test_old_lists_are_read_again_only_when_they_do_not_know_enough():
+    class Apt:
+        def __init__(self, knows):
+            self.knows, self.updates = knows, 0
+
+        def update(self):
+            self.updates += 1
+            self.knows = True
+
+        def simulate(self, arguments):
+            if not self.knows:
+                raise apt.AptError("E: Version '1' for 'a' was not found")
+            return {}, []
+
+    fresh, old = Apt(True), Apt(False)
+    assert pinning.simulate_on_fresh_lists(fresh, ["a=1"]) == ({}, []) and fresh.updates == 0
+    assert pinning.simulate_on_fresh_lists(old, ["a=1"]) == ({}, []) and old.updates == 1
+
+
 def test_a_transaction_that_leaves_the_closure_puts_everything_back(tmp_path, monkeypatch):
     pref, sources = tmp_path / "p.pref", tmp_path / "s.sources"
     pref.write_text("before\n")
