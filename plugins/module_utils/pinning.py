@@ -323,13 +323,11 @@ def install(run, wanted, removed, own_sources, pins):
     try:
         if sources_changed:
             ask.update()
-        installs, leaving = simulate_on_fresh_lists(ask, arguments)
-        problems = [{"code": "transaction_leaves_lock", "name": name,
-                     "message": "%s=%s is not part of the resolved closure (%s); did the archive move? run again"
-                     % (name, row["version"], wanted["all"].get(name))}
-                    for name, row in sorted(installs.items()) if wanted["all"].get(name) != row["version"]]
-        problems += [{"code": "transaction_leaves_lock", "name": name, "message": "%s would be removed" % name}
-                     for name in sorted(set(leaving) - set(wanted["removable"]))]
+        problems = transgressions(ask, arguments, wanted)
+        if problems and not sources_changed:
+            # The node's lists may be older than what the closure was resolved from.
+            ask.update()
+            problems = transgressions(ask, arguments, wanted)
         if problems:
             raise Refused(problems)
     except Exception:
@@ -339,13 +337,18 @@ def install(run, wanted, removed, own_sources, pins):
     ask.act(arguments)
 
 
-def simulate_on_fresh_lists(ask, arguments):
-    """Simulate with the node's lists as they are; only where they do not know enough are they read again."""
+def transgressions(ask, arguments, wanted):
+    """What a transaction would do beside the closure, by simulating it: [{code, name, message}]."""
     try:
-        return ask.simulate(arguments)
-    except apt.AptError:
-        ask.update()
-        return ask.simulate(arguments)
+        installs, leaving = ask.simulate(arguments)
+    except apt.AptError as error:
+        return [{"code": "transaction_leaves_lock", "name": "apt", "message": str(error)}]
+    found = [{"code": "transaction_leaves_lock", "name": name,
+              "message": "%s=%s is not part of the resolved closure (%s); did the archive move? run again"
+              % (name, row["version"], wanted["all"].get(name))}
+             for name, row in sorted(installs.items()) if wanted["all"].get(name) != row["version"]]
+    return found + [{"code": "transaction_leaves_lock", "name": name, "message": "%s would be removed" % name}
+                    for name in sorted(set(leaving) - set(wanted["removable"]))]
 
 
 def set_file(path, text):

@@ -152,23 +152,30 @@ def test_files_are_replaced_whole(tmp_path):
     assert os.listdir(path.parent) == []
 
 
-def test_old_lists_are_read_again_only_when_they_do_not_know_enough():
-    class Apt:
-        def __init__(self, knows):
-            self.knows, self.updates = knows, 0
+@pytest.mark.parametrize("old", [{"a": "1", "perl": "5.40-1"}, None])
+def test_old_lists_are_read_again_when_they_lead_elsewhere(tmp_path, monkeypatch, old):
+    """The closure came from today's lists, the node has yesterday's: another version of a dependency, or none of a."""
+    monkeypatch.setattr(pinning, "OWN_PREFERENCES", str(tmp_path / "p"))
+    monkeypatch.setattr(pinning, "OWN_SOURCES", str(tmp_path / "s"))
+    calls = []
 
+    class Apt:
         def update(self):
-            self.updates += 1
-            self.knows = True
+            calls.append("update")
 
         def simulate(self, arguments):
-            if not self.knows:
+            lists = {"a": "1", "perl": "5.40-2"} if "update" in calls else old
+            if lists is None:
                 raise apt.AptError("E: Version '1' for 'a' was not found")
-            return {}, []
+            return {name: {"version": version} for name, version in lists.items()}, []
 
-    fresh, old = Apt(True), Apt(False)
-    assert pinning.simulate_on_fresh_lists(fresh, ["a=1"]) == ({}, []) and fresh.updates == 0
-    assert pinning.simulate_on_fresh_lists(old, ["a=1"]) == ({}, []) and old.updates == 1
+        def act(self, arguments):
+            calls.append("act")
+
+    monkeypatch.setattr(apt, "Apt", lambda run: Apt())
+    wanted = {"ask": {"a": "1"}, "all": {"a": "1", "perl": "5.40-2"}, "removable": []}
+    pinning.install(None, wanted, [], "", {"a": "1"})
+    assert calls == ["update", "act"]
 
 
 def test_a_transaction_that_leaves_the_closure_puts_everything_back(tmp_path, monkeypatch):
@@ -178,6 +185,7 @@ def test_a_transaction_that_leaves_the_closure_puts_everything_back(tmp_path, mo
     monkeypatch.setattr(pinning, "OWN_SOURCES", str(sources))
     ask = FakeApt({"libnccl2": ["2.22.3-1"]}, {}, {"libnccl2": {"surprise": "1-1"}})
     ask.act = lambda arguments: pytest.fail("it acted")
+    ask.update = lambda: None
     monkeypatch.setattr(apt, "Apt", lambda run: ask)
     wanted = {"ask": {"libnccl2": "2.22.3-1"}, "all": {"libnccl2": "2.22.3-1"}, "removable": []}
     with pytest.raises(pinning.Refused) as error:
