@@ -43,11 +43,6 @@ def parse_dkms_status(text):
     return Parsed(rows, problems)
 
 
-def parse_status(text):
-    """The rows of parse_dkms_status() alone, for a caller that judges the command's own exit status."""
-    return parse_dkms_status(text).value
-
-
 def _row(line):
     """(row or None, problem or None) of one line."""
     found = _LINE.fullmatch(line)

@@ -48,15 +48,6 @@ def _new_row(path):
     return row
 
 
-def flavour_of_license(text):
-    """The flavour that an nvidia module's licence shows: "open", "proprietary" or None.
-
-    The main module says "NVIDIA" when proprietary and "Dual MIT/GPL" when open. The others do not tell: nvidia-uvm is
-    Dual MIT/GPL and nvidia-drm MIT in both.
-    """
-    return {"NVIDIA": "proprietary", "Dual MIT/GPL": "open"}.get(text)
-
-
 def parse_proc_driver_version(text):
     """/proc/driver/nvidia/version to {version, flavour}.
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import pathlib
-import shutil
 import subprocess
 
 import pytest
@@ -177,8 +176,8 @@ def test_other_loaders(tmp_path):
     assert loader.other_loader() == "boot loader specification entries"
 
 
-@pytest.mark.skipif(not shutil.which("grub-editenv"), reason="needs GRUB's own tool as the judge")
 def test_grub_editenv_agrees(tmp_path):
+    """GRUB's own tool is the judge; `make test` installs it, so its absence is a failure."""
     path = tmp_path / "grubenv"
     subprocess.run(["grub-editenv", str(path), "create"], check=True)
     subprocess.run(["grub-editenv", str(path), "set", "saved_entry=" + spec(NEW), "odd=a\\b"], check=True)

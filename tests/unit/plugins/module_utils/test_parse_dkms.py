@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.lockstep.gpu.plugins.module_utils.parse_dkms import parse_dkms_status, parse_status
+from ansible_collections.lockstep.gpu.plugins.module_utils.parse_dkms import parse_dkms_status
 
 KERNEL = "6.8.0-44-generic"
 
@@ -74,4 +74,3 @@ def test_an_unknown_remark_keeps_the_row():
 def test_advice_is_no_module():
     text = "Deprecated feature: REMAKE_INITRD (/var/lib/dkms/nvidia/1/source/dkms.conf)\nnvidia/1: added\n"
     assert parse_dkms_status(text) == ([row("nvidia", "1", None, "added")], [])
-    assert parse_status("") == []

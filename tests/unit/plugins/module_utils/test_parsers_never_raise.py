@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 MODULES = (parse_alternatives, parse_apt, parse_boot, parse_common, parse_dkms, parse_dpkg, parse_kernel, parse_libraries,
            parse_modules, parse_os, parse_pci)
 # Those that unpack a Parsed for a caller of their own return plain values.
-PLAIN = ("parse_alternatives", "parse_status", "parse_dpkg_list", "parse_own_pins")
+PLAIN = ("parse_alternatives", "parse_dpkg_list", "parse_own_pins")
 PARSERS = sorted(((module, name) for module in MODULES for name in vars(module)
                   if name.startswith("parse_") and getattr(vars(module)[name], "__module__", "") == module.__name__),
                  key=lambda pair: pair[1])
