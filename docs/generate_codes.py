@@ -10,12 +10,12 @@ import typing as t
 import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-TABLE = ROOT / "plugins" / "plugin_utils" / "rules" / "codes.yml"
+TABLE = ROOT / "plugins" / "plugin_utils" / "rules" / "codes"
 PAGE = ROOT / "docs" / "codes.md"
 
 HEAD = """# Codes of findings
 
-Generated from plugins/plugin_utils/rules/codes.yml by docs/generate_codes.py; change the table, not this page.
+Generated from plugins/plugin_utils/rules/codes/ by docs/generate_codes.py; change the table, not this page.
 
 A finding has a code, a subject (which package, kernel, path or PCI id), a severity, a verdict class, a message, the source
 of the fact, and a remedy. The verdict of a node is the worst class of its findings:
@@ -30,7 +30,8 @@ def page(codes: t.Mapping[str, t.Mapping[str, t.Any]]) -> str:
     """The whole page, codes by subject in the order of the table."""
     lines = [HEAD]
     subject = None
-    for code, row in codes.items():
+    places = {name: place for place, name in enumerate(dict.fromkeys(row["subject"] for row in codes.values()))}
+    for code, row in sorted(codes.items(), key=lambda item: places[item[1]["subject"]]):
         if row["subject"] != subject:
             subject = row["subject"]
             lines.append("## %s\n" % subject)
@@ -45,4 +46,5 @@ def page(codes: t.Mapping[str, t.Mapping[str, t.Any]]) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(yaml.safe_load(TABLE.read_text(encoding="utf-8"))), encoding="utf-8")
+    TABLES = [yaml.safe_load(path.read_text(encoding="utf-8")) or {} for path in sorted(TABLE.glob("*.yml"))]
+    PAGE.write_text(page({code: row for table in TABLES for code, row in table.items()}), encoding="utf-8")

@@ -10,7 +10,8 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.lockstep.gpu.plugins.module_utils.bundle import BundleError, BundleProbe
-from ansible_collections.lockstep.gpu.plugins.module_utils.facts import LEVELS, result
+from ansible_collections.lockstep.gpu.plugins.module_utils.facts import replay
+from ansible_collections.lockstep.gpu.plugins.module_utils.probes import LEVELS
 
 
 class ActionModule(ActionBase):
@@ -25,7 +26,7 @@ class ActionModule(ActionBase):
             return self._execute_module(module_name="lockstep.gpu.node_facts", module_args=self._task.args,
                                         task_vars=task_vars)
         _spec, args = self.validate_argument_spec(argument_spec={
-            "gather": {"type": "list", "elements": "str", "choices": list(LEVELS), "default": ["local"]},
+            "gather": {"type": "list", "elements": "str", "choices": list(LEVELS), },
             "bundle": {"type": "path"},
             "probe_timeout": {"type": "float"},
         })
@@ -34,4 +35,4 @@ class ActionModule(ActionBase):
             probe = BundleProbe(folder, yaml.safe_load)
         except BundleError as error:
             raise AnsibleActionFail("bundle %s: %s" % (folder, error)) from error
-        return result(probe, args["gather"])
+        return replay(probe, args["gather"])

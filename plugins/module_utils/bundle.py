@@ -13,7 +13,9 @@ import stat
 
 from ansible_collections.lockstep.gpu.plugins.module_utils import capture
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import shown
-from ansible_collections.lockstep.gpu.plugins.module_utils.probe import PROBES, Observation
+from ansible_collections.lockstep.gpu.plugins.module_utils.facts_reader import NOT_RECORDED
+from ansible_collections.lockstep.gpu.plugins.module_utils.probe import Observation
+from ansible_collections.lockstep.gpu.plugins.module_utils.probes import PROBES
 
 MANIFEST = "bundle.yml"
 MAX_INPUTS = 500
@@ -106,7 +108,7 @@ class BundleProbe:
         """The recorded Observation; a file that cannot be read is one without a result, not an error."""
         entry = self._inputs.get(name)
         if entry is None:
-            return Observation(None, reason="not in the bundle")
+            return Observation(None, reason=NOT_RECORDED)
         if entry.get("rc") is None:
             return Observation(None, reason=entry.get("reason") or "recorded without an exit status")
         try:

@@ -14,51 +14,15 @@ from ansible_collections.lockstep.gpu.plugins.module_utils import parse_alternat
 from ansible_collections.lockstep.gpu.plugins.module_utils import parse_dkms, parse_kernel, parse_libraries, parse_modules
 from ansible_collections.lockstep.gpu.plugins.module_utils import parse_os, parse_pci, versions
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed, parse_arrows, split_files
-from ansible_collections.lockstep.gpu.plugins.module_utils.probe import PROBES
+from ansible_collections.lockstep.gpu.plugins.module_utils.facts_reader import Reader
+from ansible_collections.lockstep.gpu.plugins.module_utils.probes import BUNDLE, LEVELS, SECTIONS, of_levels
 
 SCHEMA = 1
-LEVELS = ("local", "gpu")
-_GPU_PROBES = ("nvidia_smi_query",)
-LOCAL_PROBES = tuple(name for name in PROBES if name not in _GPU_PROBES)
 _GUARD_MARK = "lockstep.gpu"
-_MISSING = object()
-# A recording of something else altogether would fill the report.
-_MOST_PROBLEMS = 5
 # Debian and Ubuntu mark unsigned images at different ends. A metapackage (linux-image-amd64) has no digit there, debugging
 # symbols boot nothing, and packages of a foreign architecture have a colon.
 _IMAGE_PACKAGE = re.compile(r"linux-image-(?:unsigned-)?(?P<release>\d[^:]*?)(?:-unsigned)?(?<!-dbg)(?<!-dbgsym)")
 _DISTRIBUTION_TOOLKIT = "/usr/lib/nvidia-cuda-toolkit"
-
-
-class _Reader:
-    """Reads probes, and notes why a value is unknown."""
-
-    def __init__(self, probe):
-        self._probe = probe
-        self.unknown = []
-
-    def note(self, name, reason):
-        self.unknown.append({"probe": name, "reason": reason})
-
-    def parsed(self, name, parser, absent=_MISSING, partial=False):
-        """The parser's value; `absent` when there is nothing to read, None when it is unknown.
-
-        partial: use the output of a command that failed, too; the failure is noted.
-        """
-        seen = self._probe.read(name)
-        if seen.rc == 0 or (partial and seen.rc is not None and seen.out):
-            if seen.rc:
-                self.note(name, seen.why())
-            value, problems = parser(seen.out)
-            for problem in problems[:_MOST_PROBLEMS]:
-                self.note(name, problem)
-            if len(problems) > _MOST_PROBLEMS:
-                self.note(name, "and %d more of the kind" % (len(problems) - _MOST_PROBLEMS))
-            return value
-        if absent is not _MISSING and seen.absent(name):
-            return absent
-        self.note(name, seen.why())
-        return None
 
 
 def _text(text):
@@ -69,21 +33,50 @@ def _text(text):
 def assemble(probe, gather=("local",)):
     """The state of a node.
 
-    probe: LiveProbe or BundleProbe; gather: some of LEVELS. Never raises for what a node holds: unreadable values are
-    None and have entries {probe, reason} in `unknown`.
+    probe: LiveProbe or BundleProbe; gather: some of LEVELS (and BUNDLE, for a bundle). Never raises for what a node holds:
+    unreadable values are None and have entries {probe, reason} in `unknown`; what a bundle does not have is listed in
+    `not_recorded`.
     """
-    reader = _Reader(probe)
-    wanted = LOCAL_PROBES * ("local" in gather) + _GPU_PROBES * ("gpu" in gather)
+    wanted = of_levels(gather)
+    reader = Reader(probe, wanted)
     probe.start(wanted)
     state = {"schema": SCHEMA, "gathered": [level for level in LEVELS if level in gather]}
     if "local" in gather:
         state.update(_local(reader))
     if "gpu" in gather:
-        state["gpu_query"] = reader.parsed("nvidia_smi_query", parse_libraries.parse_nvidia_smi)
+        state["gpu_query"] = reader.parsed("nvidia_smi_query", parse_libraries.parse_nvidia_smi, absent=[])
+    for part in SECTIONS:
+        _merge(state, part.section(reader))
     for name in getattr(probe, "unread", ()):
         reader.note(name, "no probe of this name")
     state["unknown"] = reader.unknown
+    state["not_recorded"] = reader.not_recorded
+    _believe(state, getattr(probe, "given", {}))
     return state
+
+
+def _merge(state, part):
+    """Add a section; two that fill one mapping share it."""
+    for key, value in part.items():
+        if isinstance(value, dict) and isinstance(state.get(key), dict):
+            state[key].update(value)
+        else:
+            state[key] = value
+
+
+def _believe(state, given):
+    """Take from a bundle's `given` what nobody recorded: os ("ubuntu-22.04"), arch, running_kernel, next_boot_kernel."""
+    if not isinstance(given, dict):
+        return
+    words = {key: value for key, value in given.items() if isinstance(value, (str, int, float)) and not isinstance(value, bool)}
+    system = re.fullmatch(r"([A-Za-z]+)[-_ ]?(\d[\w.]*)?", str(words.get("os") or ""))
+    if system and "os" in state and not state["os"].get("id"):
+        state["os"].update(id=system.group(1).lower(), release=system.group(2))
+    if words.get("arch") and "os" in state and not state["os"].get("arch"):
+        state["os"]["arch"] = str(words["arch"])
+    for key, part, name in (("running_kernel", "kernel", "running"), ("next_boot_kernel", "boot", "default_kernel")):
+        if words.get(key) and part in state and state[part].get(name) is None:
+            state[part][name] = str(words[key])
 
 
 def result(probe, gather, ask_gpu=True):
@@ -91,8 +84,13 @@ def result(probe, gather, ask_gpu=True):
     asked = [level for level in gather if ask_gpu or level != "gpu"]
     state = assemble(probe, asked)
     if len(asked) < len(gather):
-        state["unknown"].append({"probe": _GPU_PROBES[0], "reason": "not asked in check mode: it creates device nodes"})
+        state["unknown"].append({"probe": "nvidia_smi_query", "reason": "not asked in check mode: it creates device nodes"})
     return {"changed": False, "ansible_facts": {"lockstep": state}, "unknown": len(state["unknown"])}
+
+
+def replay(probe, gather=None):
+    """What node_facts returns for a bundle: every level unless some are named."""
+    return result(probe, [*(gather or LEVELS), BUNDLE])
 
 
 def _local(reader):

@@ -3,27 +3,25 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Observations of a node: taken live, or replayed from a bundle.
 
-A probe has a name and yields text. PROBES says how the live back end captures it; a bundle has the same text in a file.
-So one parser serves a live node, a support bundle and a test. docs/probes.md lists them.
+A probe has a name and yields text. probes.py says how the live back end captures it; a bundle has the same text in a file.
+So one parser serves a live node, a support bundle and a test.
 """
 
 from __future__ import annotations
 
 import os
 import selectors
-import shutil
 import signal
-import subprocess
 import time
 from collections import namedtuple
 
 from ansible_collections.lockstep.gpu.plugins.module_utils import capture
-from ansible_collections.lockstep.gpu.plugins.module_utils.parse_dpkg import DPKG_FORMAT
-from ansible_collections.lockstep.gpu.plugins.module_utils.run import ENVIRONMENT, TOOL_DIRS
+from ansible_collections.lockstep.gpu.plugins.module_utils.probe_kinds import NOT_FOUND_RC, Command
+from ansible_collections.lockstep.gpu.plugins.module_utils.probes import PROBES
+from ansible_collections.lockstep.gpu.plugins.module_utils.run import TOOL_DIRS
 
 DEFAULT_TIMEOUT = 15.0
 _NO_SUCH_FILE = "No such file or directory"
-NOT_FOUND_RC = 127
 
 
 class Observation(namedtuple("Observation", ["rc", "out", "err", "reason"])):
@@ -49,116 +47,6 @@ class Observation(namedtuple("Observation", ["rc", "out", "err", "reason"])):
             return self.reason or "no result"
         said = " ".join(self.err.split())
         return "exit status %d: %s" % (self.rc, said[:200] or "it printed nothing")
-
-
-class Command(namedtuple("Command", ["argv"])):
-    """A probe that is a command, without a shell."""
-
-    def describe(self):
-        return " ".join(self.argv)
-
-    def __call__(self, root, tools):
-        _execute(self.argv, tools)
-
-
-class File(namedtuple("File", ["path"])):
-    """A probe that is a file."""
-
-    def describe(self):
-        return self.path
-
-    def __call__(self, root, tools):
-        return capture.optional(root, self.path)
-
-
-class Function(namedtuple("Function", ["function", "shown"])):
-    """A probe that a function of capture.py renders; shown: what it reads, for people."""
-
-    def describe(self):
-        return self.shown
-
-    def __call__(self, root, tools):
-        return self.function(root)
-
-
-class Special(Function):
-    """A Function that also runs tools: called with (root, tools)."""
-
-    def __call__(self, root, tools):
-        return self.function(root, tools)
-
-
-def _execute(argv, tools):
-    """Become the command. Ends with 127 when it is not there, as a shell does."""
-    tool = shutil.which(argv[0], path=tools)
-    if tool is None:
-        os.write(2, ("%s: command not found\n" % argv[0]).encode())
-        os._exit(NOT_FOUND_RC)
-    # Python ignores SIGPIPE, and a command would inherit that.
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    os.execve(tool, argv, dict(os.environ, **ENVIRONMENT))
-
-
-def _modinfo(root, tools):
-    """modinfo of all driver modules in one call."""
-    paths = capture.module_files(root)
-    return _execute(["modinfo"] + [capture.inside(root, path) for path in paths], tools) if paths else ""
-
-
-def _dkms_status(root, tools):
-    """DKMS's tree read directly, or the command where DKMS is configured to keep it elsewhere."""
-    return _execute(["dkms", "status"], tools) if capture.dkms_is_relocated(root) else capture.dkms_tree(root)
-
-
-def _loader_libraries(root, tools):
-    tool = shutil.which("ldconfig", path=tools)
-    if tool is None:
-        return _execute(["ldconfig"], tools)
-    # In this child's process group, so that the time limit covers it; run_command knows no limit.
-    listing = subprocess.run(  # pylint: disable=ansible-bad-function
-        [tool, "-p"], stdout=subprocess.PIPE, env=dict(os.environ, **ENVIRONMENT), check=False)
-    if listing.returncode:
-        raise OSError("ldconfig ended with exit status %d" % listing.returncode)
-    return capture.with_targets(listing.stdout.decode("utf-8", "replace"), root)
-
-
-PROBES = {
-    "os_release": File("/etc/os-release"),
-    "uname_r": Function(capture.uname_release, "uname -r"),
-    "uname_m": Function(capture.uname_machine, "uname -m"),
-    "proc_cmdline": File("/proc/cmdline"),
-    "container_marks": Function(capture.container_marks,
-                                "/run/systemd/container, /.dockerenv, /run/.containerenv, /proc/1/environ, /proc/1/cgroup"),
-    "kernel_files": Function(capture.kernel_files, "a list of /boot/vmlinuz-*, initrd.img-*, /lib/modules/*/build/Makefile"),
-    "kernel_configs": Function(capture.kernel_configs, "grep -H '^CONFIG_CC_VERSION_TEXT=\\|^CONFIG_DRM=' /boot/config-*"),
-    "boot_files": Function(capture.boot_loader_files, "a list of GRUB's and systemd-boot's files"),
-    "grub_default": Function(capture.default_grub, "tail -v -n +1 /etc/default/grub /etc/default/grub.d/*.cfg"),
-    "grubenv": Function(capture.first_of("/boot/grub/grubenv", "/boot/grub2/grubenv"), "/boot/grub/grubenv"),
-    "grub_cfg": Function(capture.first_of("/boot/grub/grub.cfg", "/boot/grub2/grub.cfg"), "/boot/grub/grub.cfg"),
-    "proc_mounts": File("/proc/self/mounts"),
-    "pci_devices": Function(capture.pci_devices, "lspci -Dn -d 10de: (from /sys/bus/pci/devices)"),
-    "gpu_devices": Function(capture.gpu_devices, "ls /dev/nvidiactl /dev/nvidia[0-9]*"),
-    "dkms_status": Special(_dkms_status, "dkms status (from /var/lib/dkms)"),
-    "modinfo": Special(_modinfo, "modinfo of every nvidia*.ko* below /lib/modules"),
-    "proc_driver_version": File("/proc/driver/nvidia/version"),
-    "sys_module_version": File("/sys/module/nvidia/version"),
-    "dpkg_list": Command(("dpkg-query", "-W", "-f", DPKG_FORMAT, "*")),
-    "apt_extended_states": File("/var/lib/apt/extended_states"),
-    "apt_sources": Function(capture.apt_sources, "tail -v -n +1 /etc/apt/sources.list /etc/apt/sources.list.d/*"),
-    "apt_preferences": Function(capture.apt_preferences, "tail -v -n +1 /etc/apt/preferences /etc/apt/preferences.d/*"),
-    "apt_locks": Function(capture.apt_locks, "F_GETLK on dpkg's and apt's lock files"),
-    "dkms_guard": File("/etc/dkms/no-autoinstall"),
-    "alternatives_admin": Function(capture.alternatives_admin, "tail -v -n +1 /var/lib/dpkg/alternatives/{nvidia,glx,cuda,nvcc}"),
-    "alternatives_links": Function(capture.alternatives_links, "readlink /etc/alternatives/{nvidia,glx,cuda,nvcc}"),
-    "loader_libraries": Special(_loader_libraries, "ldconfig -p, with the real files"),
-    "cuda_paths": Function(capture.cuda_paths, "a list of nvcc programs and of /usr/local/cuda"),
-    "cuda_versions": Function(capture.cuda_versions, "tail -v -n +1 /usr/local/cuda-*/version.{json,txt}"),
-    "ofed_info": Command(("ofed_info", "-s")),
-    "secure_boot": Function(capture.secure_boot, "mokutil --sb-state (from the EFI variable)"),
-    "space": Function(capture.space, "df -B1 --output=avail,target"),
-    "nvidia_smi_query": Command(("nvidia-smi", "--query-gpu=index,name,uuid,driver_version,pci.bus_id",
-                                 "--format=csv,noheader")),
-}
 
 
 class _Child:

@@ -24,9 +24,12 @@ options:
       - Levels to read.
       - V(local) reads files and the package database, in well under a second.
       - V(gpu) asks C(nvidia-smi). It is left out in check mode, because C(nvidia-smi) creates device nodes as root.
+      - V(archive) asks apt or dnf what they would install.
+      - V(deep) searches for every copy of the libraries and looks into the initramfs.
+      - From a bundle everything is read that it has, unless levels are named.
     type: list
     elements: str
-    choices: [local, gpu]
+    choices: [local, gpu, archive, deep]
     default: [local]
   bundle:
     description:
@@ -88,7 +91,7 @@ from ansible_collections.lockstep.gpu.plugins.module_utils.probe import DEFAULT_
 def main():
     module = AnsibleModule(
         argument_spec={
-            "gather": {"type": "list", "elements": "str", "choices": ["local", "gpu"], "default": ["local"]},
+            "gather": {"type": "list", "elements": "str", "choices": ["local", "gpu", "archive", "deep"], "default": ["local"]},
             "bundle": {"type": "path"},
             "probe_timeout": {"type": "float", "default": DEFAULT_TIMEOUT},
         },

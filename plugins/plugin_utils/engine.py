@@ -14,12 +14,16 @@ import typing as t
 import yaml
 
 from . import knowledge
-from .rules import cuda, dkms, driver, kernel, libraries, packages, platform
+from . import actions
+from .rules import apt, boot, containers, controller, cuda, dkms, dnf, driver, fabric, gpu, kernel, libraries, nccl, ofed, packages
+from .rules import platform, secure_boot
 from .rules.context import Context, Hit, Row, TargetError
 
 __all__ = ["AcceptError", "TargetError", "codes", "finding", "findings", "not_proven", "verdict"]
 
-RULES = (*platform.RULES, *driver.RULES, *cuda.RULES, *kernel.RULES, *dkms.RULES, *libraries.RULES, *packages.RULES)
+SUBJECTS = (platform, driver, gpu, cuda, kernel, boot, secure_boot, dkms, libraries, fabric, ofed, nccl, containers, packages, apt, dnf,
+            controller)
+RULES = tuple(rule for subject in SUBJECTS for rule in subject.RULES)
 
 # Worst first.
 VERDICTS = ("blocked", "broken", "unknown", "drift", "degraded", "in_sync", "not_applicable")
@@ -33,8 +37,10 @@ class AcceptError(ValueError):
 @functools.lru_cache(maxsize=1)
 def codes() -> t.Dict[str, Row]:
     """The table of codes: {code: {subject, meaning, contexts, remedy, example, raised_by?}}."""
-    path = pathlib.Path(__file__).parent / "rules" / "codes.yml"
-    return yaml.safe_load(path.read_text(encoding="utf-8"))
+    table: t.Dict[str, Row] = {}
+    for path in sorted((pathlib.Path(__file__).parent / "rules" / "codes").glob("*.yml")):
+        table.update(yaml.safe_load(path.read_text(encoding="utf-8")) or {})
+    return table
 
 
 def findings(stack: Row, state: t.Optional[Row] = None, target: t.Optional[Row] = None, plan: t.Optional[Row] = None,
@@ -44,7 +50,8 @@ def findings(stack: Row, state: t.Optional[Row] = None, target: t.Optional[Row] 
     stack: the long form (a claim may lack anything). state: what node_facts returned. target: {os, gpus, kernel}, used
     where the state says nothing. plan: {"components": {name: {"drift": [...], "unheld": [...]}}}.
     accept: "code@subject" or "code@*"; such findings stay, marked accepted, and no longer count.
-    A finding is {code, subject, severity, verdict, message, source, remedy} and perhaps accepted: true.
+    A finding is {code, subject, severity, verdict, message, source, remedy}, perhaps do: the steps that mend it, and
+    perhaps accepted: true.
     Raises AcceptError for an entry of accept that cannot be read, TargetError for a target.
     """
     ctx = Context(stack, state, target, plan, facts)
@@ -77,6 +84,11 @@ def verdict(found: t.Iterable[Row], applicable: bool = True) -> str:
     return min(classes, key=VERDICTS.index)
 
 
+def steps(found: t.Iterable[Row]) -> t.List[Row]:
+    """The steps that mend the findings, each once, in the order in which they can be taken."""
+    return actions.ordered(step for row in found if not row.get("accepted") for step in row.get("do") or [])
+
+
 def not_proven(stack: Row, state: Row) -> t.List[Row]:
     """What this node cannot show, as {subject, reason}; it makes no run fail."""
     rows = []
@@ -96,6 +108,8 @@ def not_proven(stack: Row, state: Row) -> t.List[Row]:
 
 def _finding(code: str, hit: Hit, accepted: t.Sequence[t.Tuple[str, str]]) -> Row:
     row = finding(code, hit.subject, hit.message, hit.source, hit.context)
+    if hit.do:
+        row["do"] = [dict(step) for step in hit.do]
     if (code, row["subject"]) in accepted or (code, "*") in accepted:
         row["accepted"] = True
     return row

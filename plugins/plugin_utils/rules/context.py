@@ -23,12 +23,13 @@ class TargetError(ValueError):
 
 
 class Hit(t.NamedTuple):
-    """What a rule found. The engine adds the code, the severity and the remedy."""
+    """What a rule found, and the steps that mend it (actions.step). The engine adds the code, the severity and the remedy."""
 
     subject: str
     message: str
     source: t.Optional[str] = None
     context: str = "default"
+    do: t.Tuple[Row, ...] = ()
 
 
 class Context:

@@ -10,7 +10,8 @@ import os
 import pytest
 import yaml
 from ansible_collections.lockstep.gpu.plugins.module_utils.bundle import BundleError, BundleProbe, to_bundle
-from ansible_collections.lockstep.gpu.plugins.module_utils.probe import PROBES, Observation
+from ansible_collections.lockstep.gpu.plugins.module_utils.probe import Observation
+from ansible_collections.lockstep.gpu.plugins.module_utils.probes import PROBES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -11,7 +11,9 @@ import time
 
 import pytest
 from ansible_collections.lockstep.gpu.plugins.module_utils import capture
-from ansible_collections.lockstep.gpu.plugins.module_utils.probe import PROBES, Command, File, Function, LiveProbe, Observation
+from ansible_collections.lockstep.gpu.plugins.module_utils.probe import LiveProbe, Observation
+from ansible_collections.lockstep.gpu.plugins.module_utils.probe_kinds import Command, File, Function
+from ansible_collections.lockstep.gpu.plugins.module_utils.probes import PROBES
 
 DOCS = pathlib.Path(__file__).parents[4] / "docs" / "probes.md"
 
