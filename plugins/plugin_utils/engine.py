@@ -44,17 +44,18 @@ def codes() -> t.Dict[str, Row]:
 
 
 def findings(stack: Row, state: t.Optional[Row] = None, target: t.Optional[Row] = None, plan: t.Optional[Row] = None,
-             accept: t.Sequence[str] = (), facts: t.Optional[knowledge.Facts] = None) -> t.List[Row]:
+             accept: t.Sequence[str] = (), facts: t.Optional[knowledge.Facts] = None, purpose: str = "install") -> t.List[Row]:
     """Return what is wrong, worst first.
 
     stack: the long form (a claim may lack anything). state: what node_facts returned. target: {os, gpus, kernel}, used
     where the state says nothing. plan: {"components": {name: {"drift": [...], "unheld": [...]}}}.
+    purpose: "install", or "audit" to judge what is there without the fear of a change.
     accept: "code@subject" or "code@*"; such findings stay, marked accepted, and no longer count.
     A finding is {code, subject, severity, verdict, message, source, remedy}, perhaps do: the steps that mend it, and
     perhaps accepted: true.
     Raises AcceptError for an entry of accept that cannot be read, TargetError for a target.
     """
-    ctx = Context(stack, state, target, plan, facts)
+    ctx = Context(stack, state, target, plan, facts, purpose)
     accepted = [_accept_entry(entry) for entry in accept]
     found = [_finding(rule.__name__, hit, accepted) for rule in RULES for hit in rule(ctx)]
     return sorted(found, key=_rank)

@@ -189,6 +189,18 @@ def package_set(facts: Facts, product: str, stack: t.Mapping[str, t.Any], module
     return None
 
 
+@functools.lru_cache(maxsize=1 << 14)
+def _family(patterns: t.Tuple[str, ...], name: str) -> t.Optional[int]:
+    return next((place for place, pattern in enumerate(patterns) if re.fullmatch(pattern, name)), None)
+
+
+def family(facts: Facts, package: str) -> t.Optional[Row]:
+    """The row of families.yml that a package's name (without ":arch") belongs to."""
+    rows = facts["families"]["families"]
+    place = _family(tuple(row["name"] for row in rows), package.partition(":")[0])
+    return None if place is None else rows[place]
+
+
 def builds(facts: Facts, system: t.Mapping[str, t.Any], kernel_release: str, driver_version: str,
            module_flavour: str) -> t.List[Row]:
     """The measured builds of a driver for a kernel of a distribution."""

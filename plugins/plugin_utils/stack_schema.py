@@ -246,6 +246,7 @@ COMPONENTS: t.Dict[str, t.Dict[str, Field]] = {
         "source": Field(choice("distribution", "nvidia"), default="distribution"),
         "module": Field(choice("dkms", "prebuilt", "precompiled"), default="dkms"),
         "options": Field(options, default={}),
+        "stream": Field(text),
     },
     "cuda": {
         "versions": Field(cuda_versions, required=True),
@@ -255,17 +256,19 @@ COMPONENTS: t.Dict[str, t.Dict[str, Field]] = {
     "ofed": {
         "provider": Field(choice("inbox", "mlnx", "doca"), default="inbox"),
         "version": Field(ofed_version, required=True),
+        "doca": Field(PLAIN),
     },
     "nccl": {"version": Field(NCCL, required=True), "cuda": Field(CUDA_SERIES)},
     "fabric": {name: Field(MANAGED, default="auto") for name in ("manager", "imex", "nscq", "nvlsm")},
     "container_toolkit": {"version": Field(PLAIN, required=True)},
     "dcgm": {"version": Field(PLAIN, required=True)},
-    "modules": {"gdrdrv": Field(PLAIN), "nvidia_fs": Field(PLAIN)},
+    "modules": {"gdrdrv": Field(PLAIN), "nvidia_fs": Field(PLAIN), "mft": Field(PLAIN)},
     "expect": {
         "gpus": Field(count),
         "nvswitches": Field(count),
         "hcas": Field(count),
         "secure_boot": Field(flag),
+        "hold": Field(flag),
     },
 }
 

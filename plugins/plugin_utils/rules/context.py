@@ -36,8 +36,10 @@ class Context:
     """A stack beside what is known of a node. Everything may be missing; what is missing is None or empty."""
 
     def __init__(self, stack: Row, state: t.Optional[Row] = None, target: t.Optional[Row] = None,
-                 plan: t.Optional[Row] = None, facts: t.Optional[knowledge.Facts] = None) -> None:
+                 plan: t.Optional[Row] = None, facts: t.Optional[knowledge.Facts] = None, purpose: str = "install") -> None:
+        """purpose: "install" where a change is at hand and what is unknown must stop it; "audit" to judge what is there."""
         self.stack = stack
+        self.purpose = purpose
         self.state = state or {}
         self.target = read_target(target or {})
         self.plan = plan or {}
@@ -131,6 +133,15 @@ class Context:
         patterns = list(patterns)
         return {name: row for name, row in self.packages.items()
                 if any(re.fullmatch(pattern, row.get("source") or name) for pattern in patterns)}
+
+    def members(self, product: str, one_version: bool = False) -> t.Dict[str, Row]:
+        """The installed packages of a product by their names (families.yml); one_version: only those that share its version."""
+        found = {}
+        for name, row in self.packages.items():
+            family = knowledge.family(self.facts, name)
+            if family and family["product"] == product and (family["one_version"] or not one_version):
+                found[name] = row
+        return found
 
     def planned(self, key: str) -> t.List[t.Tuple[str, t.Any]]:
         """(component, entry) of every entry that the plan's components list under a key."""

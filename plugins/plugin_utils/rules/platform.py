@@ -25,7 +25,7 @@ def _name(system: t.Mapping[str, t.Any]) -> str:
 def os_unknown(ctx: Context) -> t.Iterator[Hit]:
     """The distribution release has a row."""
     system = ctx.node_os if ctx.node_os.get("id") else ctx.os
-    if system.get("id") and not knowledge.distribution(ctx.facts, system):
+    if ctx.purpose == "install" and system.get("id") and not knowledge.distribution(ctx.facts, system):
         served = ", ".join("%(id)s %(release)s" % row for row in ctx.facts["distributions"]["distributions"])
         name = "%s %s" % (system["id"], system.get("release") or "without a release")
         yield Hit(name, "No facts are known about %s; known: %s." % (name, served))

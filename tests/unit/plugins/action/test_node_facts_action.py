@@ -44,7 +44,7 @@ def test_without_a_bundle_the_module_runs_once(action):
 
 
 def test_a_bundle_beside_the_playbook_touches_no_node(action):
-    result = action(bundle="debian13-550")
+    result = action(bundle="debian13-550", gather=["local"])
     assert result["changed"] is False and result["unknown"] == 0 and action.calls == []
     assert result["ansible_facts"]["lockstep"]["os"]["release"] == "13"
 

@@ -1,0 +1,63 @@
+# Copyright: (c) 2026, lockstep.gpu contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Judge a node, live or from a bundle, against a stack, a claim, or what the bundle itself says; nothing is changed."""
+from __future__ import annotations
+
+import typing as t
+
+from . import actions, claim, engine, knowledge, plan, stack
+
+Row = t.Dict[str, t.Any]
+NOTES = (*stack.NOTES, "os")
+
+
+def judge(state: Row, wanted: t.Any = None, given: t.Any = None, accept: t.Sequence[str] = (), stacks_dir: stack.Folders = None,
+          facts: t.Optional[knowledge.Facts] = None) -> Row:
+    """The record of a node: {stack, verdict, findings, plan, not_proven, remarks, state}.
+
+    wanted: a stack's name or mapping, also a claim; without it, given: what a bundle says about its node, where `lock` is
+    the claim. Raises StackError, AcceptError.
+    """
+    facts = facts or knowledge.load()
+    unread: t.List[str] = []
+    if wanted is None or wanted == "":
+        long_form, unread = _from_given(given, facts)
+    else:
+        long_form = stack.expand(wanted, stacks_dir, exact=False, facts=facts)
+    planned = _planned(long_form, state, facts)
+    found = engine.findings(long_form, state, plan=planned, accept=accept, facts=facts, purpose="audit")
+    asked = [key for key in long_form if key not in NOTES]
+    applicable = bool(asked) or any(row["verdict"] != "not_applicable" for row in found)
+    not_proven = engine.not_proven(long_form, state)
+    not_proven += [{"subject": "given", "reason": "not understood: %s" % words} for words in unread]
+    return {
+        "stack": long_form.get("name"), "verdict": engine.verdict(found, applicable), "findings": found,
+        "remarks": list(long_form.get("remarks") or []), "components": [], "proof": [], "not_proven": not_proven,
+        "plan": actions.ordered([*(planned or {}).get("actions", []), *engine.steps(found)]), "changed": [], "state": state,
+    }
+
+
+def _from_given(given: t.Any, facts: knowledge.Facts) -> t.Tuple[Row, t.List[str]]:
+    """(long form, what could not be read of it): a stranger's words must not keep the rest from being judged."""
+    wanted, unread = claim.from_given(given)
+    long_form: Row = {}
+    for key, value in wanted.items():
+        try:
+            long_form.update(stack.expand({key: value}, exact=False, facts=facts))
+        except stack.StackError as error:
+            unread.append(str(error))
+    return long_form, unread
+
+
+def _planned(long_form: Row, state: Row, facts: knowledge.Facts) -> t.Optional[Row]:
+    """The plan of an exact stack whose packages are known; None for a claim, which nobody can install."""
+    try:
+        exact = stack.expand({key: value for key, value in long_form.items() if key != "name"}, exact=True, facts=facts)
+        if plan.unserved(exact) or state.get("packages") is None:
+            return None
+        gpus = [row["id"] for row in knowledge.usable_gpus(state)]
+        running = None if state.get("container") else (state.get("kernel") or {}).get("running")
+        return plan.plan(plan.wanted(exact, facts, gpus, running), state)
+    except (stack.StackError, plan.PlanError):
+        return None
