@@ -97,7 +97,8 @@ def _local(reader):
     system = reader.parsed("os_release", parse_os.parse_os_release) or dict.fromkeys(("id", "release", "codename", "name"))
     arch = reader.parsed("uname_m", parse_os.parse_word)
     container = reader.parsed("container_marks", parse_os.parse_container)
-    rows = reader.parsed("dpkg_list", parse_dpkg.parse_rows)
+    # No dpkg is no fault where rpm is (facts_rpm.py); what neither has is told below.
+    rows = reader.parsed("dpkg_list", parse_dpkg.parse_rows, absent=None)
     native = parse_dpkg.native_arch(rows or [])
     auto = reader.parsed("apt_extended_states", parse_dpkg.parse_extended_states, absent=frozenset())
     packages = None if rows is None else parse_dpkg.packages(rows, auto, native)

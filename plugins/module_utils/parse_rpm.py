@@ -1,0 +1,182 @@
+# Copyright: (c) 2026, lockstep.gpu contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Lists of installed RPM packages, as rpm, dnf, yum and zypper print them, and the kernels among them.
+
+Sources of the formats: rpm(8) --queryformat and --last, dnf(8) list (which breaks a row after a long name), zypper(8) search.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ansible_collections.lockstep.gpu.plugins.module_utils import versions_rpm
+from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed, not_understood
+
+RPM_FORMAT = "%{NAME}\\t%{EPOCH}\\t%{VERSION}\\t%{RELEASE}\\t%{ARCH}\\n"
+ARCHES = ("x86_64", "x86_64_v2", "aarch64", "noarch", "i386", "i486", "i586", "i686", "armv7hl", "ppc64le", "s390x", "riscv64", "src", "nosrc",
+          "(none)")
+_ARCH = "|".join(map(re.escape, ARCHES))
+_NAME = r"[A-Za-z0-9][A-Za-z0-9._+-]*"
+_PART = r"[A-Za-z0-9._+~^]+"
+# The name comes last to its end: a kmod's name has versions in it.
+_NEVRA = re.compile(r"(?:(?P<first>\d+):)?(?P<name>%s)-(?:(?P<epoch>\d+|\(none\)):)?(?P<version>%s)-(?P<release>%s?)\.(?P<arch>%s)" % (
+    _NAME, _PART, _PART, _ARCH), re.ASCII)
+_NAME_ARCH = re.compile(r"(?P<name>%s)\.(?P<arch>%s)" % (_NAME, _ARCH), re.ASCII)
+_NOT_INSTALLED = re.compile(r"package (\S+) is not installed|(?:no package matches|No matching packages? for) (\S+)")
+# Headings of tables whose rows are installed; all other tables show what a repository has.
+_INSTALLED_HEADING = re.compile(r"installed packages:?", re.IGNORECASE)
+_OTHER_HEADING = re.compile(r"(available|available upgrades|available packages|upgraded|updated|obsoleting|obsoletes|extra|recently added|autoremove) ?"
+                            r"(packages|upgrades)?:?", re.IGNORECASE)
+# What dnf, yum and zypper tell beside the rows.
+_NOISE = re.compile(r"(Last metadata expiration check|Loaded plugins|Loading mirror speeds|Updating |Repositories loaded|Updating and loading"
+                    r"|Not root, |This system is|Subscription Management|Unable to read consumer|Loading repository data|Reading installed packages"
+                    r"|warning: |\s*\* [\w.-]+: |Error: No matching Packages to list|No matching packages to list|-+(\+-+)+$|S +\| Name"
+                    r"|Failed to set locale).*", re.IGNORECASE)
+_32_BIT = ("i386", "i486", "i586", "i686")
+
+# What may belong to a product of a stack, or explains why one does not work, beyond what Debian calls so.
+INTERESTING = re.compile(
+    r".*(nvidia|cuda|nccl|mlnx|doca|ofed|knem|gdrcopy|cudnn|cutensor|infiniband|ibverbs|rdma|mlx\d|openmpi|perftest).*"
+    r"|kernel([-\d].*)?|kmod-.*|akmod.*|dkms.*|datacenter-gpu-manager.*|lib(cu|npp|nv)\w*-\d+-\d+|nsight-.*|nvlsm|nvlink5.*|mft.*|mstflint"
+    r"|ib(utils|sim|acm|dump).*|ucx.*|hcoll|sharp|libfabric.*|efa.*|gcc(-toolset.*)?|gcc-toolset.*|devtoolset.*|clang|podman|docker.*|containerd.*"
+    r"|runc|egl-.*|libvdpau|xorg-x11-nvidia.*|xorg-x11-drv-nvidia.*|G0\d-.*|systemd-networkd|grub2-tools.*|grubby|dracut|mokutil|rpm|glibc")
+
+
+def parse_rpm_list(text):
+    """A list of installed packages to {rows: [{name, epoch, version, release, arch}], absent: [names]}.
+
+    One package a line, in columns ("name epoch version release arch" with blanks, tabs, commas or bars between, epoch or
+    release or arch left out) or as rpm prints names (nvidia-driver-3:550.54.15-1.el9.x86_64, also with --last's dates); or the
+    tables of `dnf list installed` and `zypper search -s`. absent: what rpm says is not installed. A value that is not there is
+    None; an epoch of 0 and "(none)" are None.
+    """
+    rows, absent, problems = [], [], []
+    installed, pending = True, None
+    for number, line in enumerate(text.splitlines(), 1):
+        stripped = line.strip()
+        missing = _NOT_INSTALLED.search(line)
+        if missing:
+            absent.append(missing.group(1) or missing.group(2))
+        elif _INSTALLED_HEADING.fullmatch(stripped):
+            installed = True
+        elif _OTHER_HEADING.fullmatch(stripped):
+            installed = False
+        elif stripped and not _NOISE.fullmatch(line):
+            # A table breaks the line after a name that fills its column.
+            if pending and line[:1].isspace():
+                line, stripped = "%s %s" % (pending, stripped), "%s %s" % (pending, stripped)
+            pending = stripped if _NAME_ARCH.fullmatch(stripped) and not _NEVRA.fullmatch(stripped) else None
+            row = None if pending else parse_row(stripped)
+            if row and installed:
+                rows.append(row)
+            elif not row and not pending:
+                problems.append(not_understood(number, line))
+    return Parsed({"rows": rows, "absent": absent}, problems)
+
+
+def parse_row(line):
+    """One package of a list, None when the line has no known form."""
+    if line.count("|") >= 4:
+        return _zypper_row([word.strip() for word in line.split("|")])
+    words = [word for word in re.split(r"[\s|;,]+", line) if word]
+    if not words:
+        return None
+    whole = nevra(words[0])
+    if whole and (len(words) == 1 or len(words) > 3 or words[1].startswith("@")):
+        return whole
+    named = _NAME_ARCH.fullmatch(words[0])
+    if named and len(words) in (2, 3) and _is_version(words[1]):
+        return _row(named.group("name"), words[1], named.group("arch"))
+    return _columns(words)
+
+
+def nevra(word):
+    """name-epoch:version-release.arch as a row (epoch may stand first, or be left out), None for anything else."""
+    found = _NEVRA.fullmatch(word)
+    if not found:
+        return None
+    epoch = found.group("epoch") or found.group("first")
+    return _full(found.group("name"), epoch, found.group("version"), found.group("release"), found.group("arch"))
+
+
+def _columns(words):
+    """A row of columns: name [epoch] version [release] [arch]."""
+    name, rest = words[0], words[1:]
+    if not re.fullmatch(_NAME, name, re.ASCII):
+        return None
+    arch = rest.pop() if rest and rest[-1] in ARCHES else None
+    if len(rest) == 3 and re.fullmatch(r"\d+|\(none\)", rest[0]) and all(re.fullmatch(_PART, word, re.ASCII) for word in rest[1:]):
+        return _full(name, rest[0], rest[1], rest[2], arch)
+    if len(rest) == 2 and _is_version(rest[0]) and re.fullmatch(_PART, rest[1], re.ASCII):
+        return _full(name, None, rest[0], rest[1], arch)
+    if len(rest) == 2 and rest[0] in ("(none)", "0") and _is_version(rest[1]):
+        return _row(name, rest[1], arch)
+    return _row(name, rest[0], arch) if len(rest) == 1 and _is_version(rest[0]) else None
+
+
+def _zypper_row(columns):
+    """A row of `zypper search -s`: status, name, type, version, arch, repository; only installed ones (i, i+, il)."""
+    if len(columns) < 5 or not columns[0].startswith("i") or not _is_version(columns[3]):
+        return None
+    return _row(columns[1], columns[3], columns[4])
+
+
+def _is_version(word):
+    """Whether a word is a version, perhaps with epoch and release: it has a digit, and rpm could read it."""
+    try:
+        versions_rpm.parse(word)
+    except ValueError:
+        return False
+    return bool(re.search(r"\d", word))
+
+
+def _row(name, evr, arch):
+    parts = versions_rpm.parse(evr)
+    return _full(name, str(parts.epoch), parts.version, parts.release or None, arch)
+
+
+def _full(name, epoch, version, release, arch):
+    return {"name": name, "epoch": None if epoch in (None, "0", "(none)") else epoch, "version": version, "release": release,
+            "arch": None if arch == "(none)" else arch}
+
+
+def evr(row):
+    """The version of a row as text: "3:550.54.15-1.el9"."""
+    return versions_rpm.joined(row["epoch"], row["version"], row["release"])
+
+
+def complete(rows):
+    """Whether a list shows a whole system: every one has glibc and rpm."""
+    return {"glibc", "rpm"} <= {row["name"] for row in rows}
+
+
+def packages(rows, absent=(), chosen=lambda name: INTERESTING.fullmatch(name)):
+    """The state's package table, in the form of parse_dpkg.packages(): {key: package}.
+
+    A key is the name, with ":i686" for 32-bit packages beside 64-bit ones. Of several versions of one package (kernels) the
+    newest counts; the others are listed under `others`, newest first. What rpm calls not installed has that status.
+    """
+    versions, arches = {}, {}
+    wide = any(row["arch"] in ("x86_64", "aarch64") for row in rows)
+    for row in rows:
+        if chosen(row["name"]):
+            key = "%s:%s" % (row["name"], row["arch"]) if wide and row["arch"] in _32_BIT else row["name"]
+            versions.setdefault(key, set()).add(evr(row))
+            arches[key] = row["arch"] or arches.get(key)
+    table = {name: _package(None, None, "not-installed") for name in absent if chosen(name)}
+    for key, found in versions.items():
+        newest, *others = sorted(found, key=versions_rpm.sort_key, reverse=True)
+        table[key] = dict(_package(newest, arches[key], "installed"), **({"others": others} if others else {}))
+    return table
+
+
+def _package(version, arch, status):
+    return {"version": version, "arch": arch, "source": None, "source_version": version, "status": status, "hold": None, "auto": None}
+
+
+def compilers(rows):
+    """Installed compilers: [{name: gcc, version: 11.5.0}], also those of gcc-toolset-13."""
+    found = [{"name": row["name"], "version": row["version"]} for row in rows
+             if re.fullmatch(r"gcc(\d+)?|clang|(gcc-toolset|devtoolset)-\d+-gcc", row["name"])]
+    return sorted(found, key=lambda item: item["name"])
