@@ -8,8 +8,8 @@ read -ra steps <<<"${STEPS:-${known[*]}}"
 export ANSIBLE_FORCE_COLOR=0 NO_COLOR=1
 
 lint() { tools/lint.sh; }
-# One oracle of the units is grub-editenv.
-units() { apt_install grub-common; pytest -q -n 2 -p no:cacheprovider tests/unit; }
+# Oracles of the units are grub-editenv, and rpm's own comparison of versions.
+units() { apt_install grub-common rpm; pytest -q -n 2 -p no:cacheprovider tests/unit; }
 sanity() { tools/sanity.sh; }
 importer() { tools/importer.sh; }
 artifact() { tools/artifact.sh; }
