@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from ansible_collections.lockstep.gpu.plugins.module_utils import parse_alternatives, parse_apt, parse_boot, parse_dpkg
+from ansible_collections.lockstep.gpu.plugins.module_utils import facts_boot, parse_alternatives, parse_apt, parse_dpkg
 from ansible_collections.lockstep.gpu.plugins.module_utils import parse_dkms, parse_kernel, parse_libraries, parse_modules
 from ansible_collections.lockstep.gpu.plugins.module_utils import parse_os, parse_pci, versions
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed, parse_arrows, split_files
@@ -108,7 +108,7 @@ def _local(reader):
         "container": container,
         "kernel": _kernel(reader, packages),
         "compilers": None if rows is None else parse_dpkg.compilers(rows),
-        "boot": _boot(reader, container),
+        "boot": facts_boot.boot(reader, container),
         "gpus": None if devices is None else parse_pci.gpus(devices),
         "gpu_devices": reader.parsed("gpu_devices", parse_pci.parse_device_nodes),
         "nvswitches": None if devices is None else parse_pci.nvswitches(devices),
@@ -148,51 +148,6 @@ def _kernel(reader, packages):
         for release in sorted(set(files) | set(owners))
         if release in owners or files[release]["image"]]
     return kernel
-
-
-def _boot(reader, container):
-    """Boot loader and default. loader is "none" where there is none (a container), then the rest is None."""
-    boot = dict.fromkeys(("loader", "grub_default", "saved_entry", "next_entry", "default_kernel", "env_writable"))
-    files = reader.parsed("boot_files", lambda text: Parsed(set(text.split()), []))
-    if files is None:
-        return boot
-    if any(path.endswith("/grub.cfg") for path in files):
-        return dict(boot, loader="grub", **_grub(reader, files))
-    if any(path.endswith("/loader.conf") for path in files):
-        return dict(boot, loader="systemd-boot")
-    if container:
-        return dict(boot, loader="none")
-    reader.note("boot_files", "neither GRUB's nor systemd-boot's files are there")
-    return boot
-
-
-def _grub(reader, files):
-    settings = reader.parsed("grub_default", parse_boot.parse_default_grub, absent={})
-    environment = reader.parsed("grubenv", parse_boot.parse_grubenv, absent={})
-    menu = reader.parsed("grub_cfg", _menu)
-    mounts = reader.parsed("proc_mounts", _text)
-    # grub-mkconfig's own default is the first entry.
-    default = None if settings is None else settings.get("GRUB_DEFAULT", "0")
-    if default is None and settings is not None:
-        reader.note("grub_default", "GRUB_DEFAULT is no plain value")
-    kernel, reason = parse_boot.default_kernel(*menu, environment) if menu else (None, None)
-    if reason:
-        reader.note("grub_cfg", reason)
-    block = next((path for path in sorted(files) if path.endswith("/grubenv")), None)
-    writable = None if block is None else parse_boot.environment_writable(parse_boot.mount_of(mounts or "", block))
-    if block is None:
-        reader.note("boot_files", "there is no environment block yet that GRUB could write to")
-    elif writable is None:
-        reader.note("proc_mounts", "no block device is known for %s" % block)
-    names = environment or {}
-    return {"grub_default": default, "saved_entry": names.get("saved_entry") or None,
-            "next_entry": names.get("next_entry") or None, "default_kernel": kernel, "env_writable": writable}
-
-
-def _menu(text):
-    """Parser of grub_cfg: (entries, what it boots by default)."""
-    entries, problems = parse_boot.parse_grub_menu(text)
-    return Parsed((entries, parse_boot.cfg_default(text)) if entries else None, problems)
 
 
 def _loaded(reader):

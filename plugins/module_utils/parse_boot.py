@@ -21,17 +21,24 @@ _UNWRITABLE_DEVICES = re.compile(r"/dev/(mapper/|md|dm-|[^/]+/[^/]+$)")
 # Disks all the same: multipath has a mapping for each partition, and some controllers a folder.
 _PLAIN_DEVICES = re.compile(r"/dev/(mapper/mpath|(?:cciss|ida|rd)/)")
 _SEPARATOR = ">"
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+_GRUB_SETTING = re.compile(r"^[ \t]*(?:export[ \t]+)?GRUB_[A-Z0-9_]+=", re.MULTILINE)
+# What grep prints before a line when it reads several files.
+_GREP_PATH = re.compile(r"^/etc/default/grub[\w./-]*:(?:\d+:)?", re.MULTILINE)
 
 
 def parse_default_grub(text):
-    """/etc/default/grub and grub.d/*.cfg, as `tail -v -n +1` prints them, to {name: value}; later files win.
+    """/etc/default/grub and grub.d/*.cfg, as `tail -v -n +1`, `cat` or `grep` print them, to {name: value}; later files win.
 
     Only plain assignments are read: a value with $ or `, or with an open quote, gives None (unknown). The value is None
-    for text that is not of any file.
+    for text without any setting that is not of any file.
     """
     files, problems = split_files(text)
     if problems and not files:
-        return Parsed(None, problems)
+        plain = _GREP_PATH.sub("", text)
+        if not _GRUB_SETTING.search(plain):
+            return Parsed(None, problems)
+        files, problems = [("/etc/default/grub", plain)], []
     value = {}
     for path, content in files:
         for number, line in enumerate(content.splitlines(), 1):
@@ -50,12 +57,17 @@ def parse_default_grub(text):
 
 
 def parse_grubenv(text):
-    """The environment block (a header line, name=value lines, # padding) to {name: value}."""
+    """The environment block (a header line, name=value lines, # padding), or what `grub-editenv list` says of it, to {name: value}.
+
+    The tool prints the lines alone, and nothing for an empty block.
+    """
     lines = text.splitlines()
-    if not lines or lines[0] != "# GRUB Environment Block":
+    if not any(line == "# GRUB Environment Block" for line in lines[:1]) and not all(_VARIABLE.match(line) for line in lines if line.strip()):
         return Parsed(None, ["no environment block header"])
     value, problems = {}, []
-    for number, line in enumerate(lines[1:], 2):
+    for number, line in enumerate(lines, 1):
+        if line.startswith("# "):
+            continue
         name, equals, content = line.partition("=")
         if equals and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
             value[name] = re.sub(r"\\(.)", r"\1", content)

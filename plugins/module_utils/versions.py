@@ -83,6 +83,11 @@ def compare(left, right):
     return (difference > 0) - (difference < 0)
 
 
+def compare_text(left, right):
+    """Negative, 0 or positive, by the same order, for any text: what `sort -V` does with names that have no extension."""
+    return _compare_part(left, right)
+
+
 # For sorted(..., key=sort_key) and max(); raises ValueError on comparison as parse() does.
 sort_key = functools.cmp_to_key(compare)
 

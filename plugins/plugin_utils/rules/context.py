@@ -9,7 +9,7 @@ import re
 import typing as t
 
 from ansible_collections.lockstep.gpu.plugins.module_utils import versions
-from ansible_collections.lockstep.gpu.plugins.plugin_utils import knowledge
+from ansible_collections.lockstep.gpu.plugins.plugin_utils import installed_kernels, knowledge, next_boot
 
 Row = t.Dict[str, t.Any]
 
@@ -91,10 +91,17 @@ class Context:
     @functools.cached_property
     def installed_kernel(self) -> t.Optional[Row]:
         """The state's row of that kernel, when it is installed."""
-        for row in (self.state.get("kernel") or {}).get("installed") or []:
-            if row.get("release") == self.kernel and row.get("image"):
-                return row
-        return None
+        return next((row for row in self.kernels if row.get("release") == self.kernel and row.get("image")), None)
+
+    @functools.cached_property
+    def kernels(self) -> t.List[Row]:
+        """The installed kernels, from their files or, where nobody recorded those, from their packages."""
+        return installed_kernels.listed(self.state)
+
+    @functools.cached_property
+    def next_kernel(self) -> t.Optional[str]:
+        """The release that the next boot takes, as the boot loader says or as GRUB would choose; None when nothing tells."""
+        return next_boot.next_kernel(self.state)
 
     @property
     def container(self) -> bool:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ..actions import step
 from .context import INSTALLED, Context, Hit, listed
 
 MIB = 1024 * 1024
@@ -52,10 +53,10 @@ def running_kernel_not_locked(ctx: Context) -> t.Iterator[Hit]:
 
 def next_boot_kernel_not_locked(ctx: Context) -> t.Iterator[Hit]:
     """The next boot starts the stack's kernel."""
-    default = (ctx.state.get("boot") or {}).get("default_kernel")
+    default = ctx.next_kernel
     if _locked(ctx) and default and default != _locked(ctx):
         yield Hit("%s, locked: %s" % (default, _locked(ctx)), "The next boot starts kernel %s, the stack names %s." % (
-            default, _locked(ctx)))
+            default, _locked(ctx)), do=(step("set_default_kernel", _locked(ctx)),))
 
 
 def reboot_required(ctx: Context) -> t.Iterator[Hit]:

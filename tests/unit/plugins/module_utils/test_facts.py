@@ -137,7 +137,7 @@ GRUB = {"boot_files": "/boot/grub/grub.cfg\n/boot/grub/grubenv\n", "container_ma
 def test_grub():
     result = state(**GRUB)
     assert result["boot"] == {"loader": "grub", "grub_default": "saved", "saved_entry": "1", "next_entry": None, "default_kernel": "6.2",
-                              "env_writable": True}
+                              "env_writable": True, "grub_settings": {"GRUB_DEFAULT": "saved"}, "environment": {"saved_entry": "1"}}
     assert result["secure_boot"] is False and result["unknown"] == []
 
 
@@ -146,8 +146,9 @@ def test_grub():
     ({"proc_mounts": "host / 9p rw 0 0\n"}, "env_writable", None, True),
     ({"grub_default": "==> /g <==\nGRUB_DEFAULT=$(x)\n"}, "grub_default", None, True),
     ({"grub_default": "==> /g <==\nGRUB_DEFAULT=\"open\n"}, "grub_default", None, True),
-    ({"grub_default": "GRUB_DEFAULT=saved\n"}, "grub_default", None, True),
-    ({"grub_default": "GRUB_DEFAULT=saved\n"}, "default_kernel", "6.2", True),
+    ({"grub_default": "no settings\n"}, "grub_default", None, True),
+    ({"grub_default": "no settings\n"}, "default_kernel", "6.2", True),
+    ({"grub_default": "GRUB_DEFAULT=saved\n"}, "grub_default", "saved", False),
     ({"grub_default": "==> /g <==\nGRUB_TIMEOUT=1\n"}, "grub_default", "0", False),
     ({"grub_cfg": GRUB["grub_cfg"].replace("${saved_entry}", "0")}, "default_kernel", "6.1", False),    # settings not taken over yet
     ({"grub_cfg": GRUB["grub_cfg"].replace("${saved_entry}", "${mine}")}, "default_kernel", None, True),

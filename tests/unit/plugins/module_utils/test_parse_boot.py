@@ -83,7 +83,7 @@ export GRUB_DEFAULT=saved # set here
 def test_environment():
     block = "# GRUB Environment Block\n# WARNING: Do not edit\nsaved_entry=1>1\nnext_entry=\n" + "#" * 900
     assert parse_boot.parse_grubenv(block).value == {"saved_entry": "1>1", "next_entry": ""}
-    assert parse_boot.parse_grubenv("").value is None
+    assert parse_boot.parse_grubenv("torn").value is None
     assert parse_boot.parse_grubenv("\0" * 1024).value is None
 
 
@@ -148,5 +148,18 @@ def test_a_menu_without_end_is_refused(text):
 
 
 def test_settings_of_no_file():
-    assert parse_boot.parse_default_grub("GRUB_DEFAULT=saved\n").value is None
+    assert parse_boot.parse_default_grub("DEFAULT=saved\n").value is None
+
+
+@pytest.mark.parametrize("text", ["# a comment\nGRUB_DEFAULT=saved\nGRUB_TIMEOUT=0\n",
+                                  "/etc/default/grub:GRUB_DEFAULT=0\n/etc/default/grub.d/50-cloud.cfg:6:GRUB_DEFAULT=saved\n"])
+def test_settings_as_cat_and_grep_print_them(text):
+    value, problems = parse_boot.parse_default_grub(text)
+    assert value["GRUB_DEFAULT"] == "saved" and not problems
+
+
+@pytest.mark.parametrize("text,expected", [("saved_entry=0\nkernelopts=root=/dev/sda1 ro\nboot_success=0\n",
+                                            {"saved_entry": "0", "kernelopts": "root=/dev/sda1 ro", "boot_success": "0"}), ("", {})])
+def test_environment_as_grub_editenv_lists_it(text, expected):
+    assert parse_boot.parse_grubenv(text) == (expected, [])
     assert parse_boot.parse_default_grub("").value == {}

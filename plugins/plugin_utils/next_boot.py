@@ -1,0 +1,78 @@
+# Copyright: (c) 2026, lockstep.gpu contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which kernel the next boot takes, where the menu itself is not known.
+
+GRUB's menu is made by 10_linux: the newest kernel first (its "simple" entry), then a submenu with all of them, newest first, each
+followed by its recovery entry. https://www.gnu.org/software/grub/manual/grub/html_node/Simple-configuration.html
+"""
+from __future__ import annotations
+
+import re
+import typing as t
+
+from . import installed_kernels
+
+Row = t.Dict[str, t.Any]
+
+_POSITION = re.compile(r"(?:(?P<submenu>\d{1,3})>)?(?P<entry>\d{1,3})")
+# "Ubuntu, with Linux 5.15.0-91-generic", "gnulinux-5.15.0-91-generic-advanced-UUID"; a submenu comes before a ">".
+_TITLE = re.compile(r"(?:.*>)?[^>]*, with Linux (?P<release>\d\S*)(?P<recovery> \(recovery mode\))?")
+_ID = re.compile(r"(?:.*>)?gnulinux-(?P<release>\d[^>]*?)-(?:advanced|recovery)-[^>]+")
+
+
+def next_kernel(state: t.Mapping[str, t.Any]) -> t.Optional[str]:
+    """The release of the kernel that the next boot takes; None when nothing tells."""
+    boot = state.get("boot") or {}
+    return boot.get("default_kernel") or (None if state.get("container") else _predicted(state, boot))
+
+
+def _predicted(state: t.Mapping[str, t.Any], boot: Row) -> t.Optional[str]:
+    """What grub-mkconfig would make of the installed kernels: only where nobody recorded a menu, and packages are dpkg's.
+
+    (Elsewhere the menu is made of entries that each kernel brings, and the default is a saved one.)
+    """
+    if "grub_cfg" not in (state.get("not_recorded") or ()) or boot.get("entries") or boot.get("loader") not in (None, "grub"):
+        return None
+    settings = boot.get("grub_settings") or {}
+    order = settings.get("GRUB_FLAVOUR_ORDER", "")
+    kernels = [row["release"] for row in installed_kernels.listed(state) if row.get("image")]
+    if not kernels or order is None or not _debian(state):
+        return None
+    return choose(installed_kernels.newest_first(kernels, order), settings, boot)
+
+
+def _debian(state: t.Mapping[str, t.Any]) -> bool:
+    kind = (state.get("package_manager") or {}).get("kind")
+    return kind == "apt" or kind is None and (state.get("os") or {}).get("id") in ("debian", "ubuntu")
+
+
+def choose(kernels: t.Sequence[str], settings: t.Mapping[str, t.Any], boot: t.Mapping[str, t.Any]) -> t.Optional[str]:
+    """The kernel of a menu of these kernels, newest first; None when what is named is not known."""
+    wanted: t.Any = boot.get("next_entry") or settings.get("GRUB_DEFAULT", "0")
+    if wanted == "saved":
+        if boot.get("environment") is None:
+            return None
+        wanted = boot.get("saved_entry") or "0"
+    if not isinstance(wanted, str):
+        return None
+    position = _POSITION.fullmatch(wanted)
+    if position:
+        return _at(kernels, settings, position.group("submenu"), int(position.group("entry")))
+    named = _TITLE.fullmatch(wanted) or _ID.fullmatch(wanted)
+    if named:
+        # GRUB takes its first entry where what is named does not exist.
+        return named.group("release") if named.group("release") in kernels else kernels[0]
+    return kernels[0] if re.fullmatch(r"gnulinux-(simple|advanced)-[^>]+", wanted) else None
+
+
+def _at(kernels: t.Sequence[str], settings: t.Mapping[str, t.Any], submenu: t.Optional[str], entry: int) -> t.Optional[str]:
+    """The kernel at a position; None beyond what 10_linux writes, where entries of others may be."""
+    flat = settings.get("GRUB_DISABLE_SUBMENU") in ("y", "true")
+    entries = 1 if settings.get("GRUB_DISABLE_RECOVERY") == "true" else 2
+    if submenu is None and not flat:
+        return kernels[0] if entry <= 1 else None
+    if submenu is not None and (flat or submenu != "1"):
+        return None
+    place = entry // entries
+    return kernels[place] if place < len(kernels) else None
