@@ -35,4 +35,4 @@ class ActionModule(ActionBase):
             probe = BundleProbe(folder, yaml.safe_load)
         except BundleError as error:
             raise AnsibleActionFail("bundle %s: %s" % (folder, error)) from error
-        return replay(probe, args["gather"])
+        return dict(replay(probe, args["gather"]), given=probe.given if isinstance(probe.given, dict) else {})

@@ -23,6 +23,8 @@ from ansible_collections.lockstep.gpu.plugins.module_utils.parse_apt import OWN_
 from ansible_collections.lockstep.gpu.plugins.module_utils.versions import compare
 
 CHANGES = ("keep", "install", "upgrade", "downgrade")
+# The same in the words of a plan (docs/plan.md).
+ACTIONS = {"install": "install_exact", "upgrade": "install_exact", "downgrade": "downgrade_exact"}
 
 
 def matches_any(patterns, text):

@@ -76,6 +76,11 @@ ansible_facts:
         os: {id: debian, release: "13", codename: trixie, arch: x86_64, name: Debian GNU/Linux 13 (trixie)}
         schema: 1
         unknown: []
+given:
+  description: What a bundle says about its node by other means.
+  returned: when O(bundle) is named
+  type: dict
+  sample: {os: ubuntu-22.04, lock: {driver: 535.183.01}}
 unknown:
   description: How many values could not be read; the reasons are in C(ansible_facts.lockstep.unknown).
   returned: always

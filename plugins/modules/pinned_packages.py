@@ -265,17 +265,17 @@ class Node:
 
     def actions(self):
         """What has to be done, in the report's words."""
-        todo = [{"action": "finish", "target": name} for name in self.broken()]
+        todo = [{"action": "configure_packages", "target": name} for name in self.broken()]
         if pinning.DkmsGuard().ours():
             todo.append({"action": "remove_guard", "target": pinning.DKMS_GUARD})
         if (pinning.read_text(OWN_SOURCES) or "") != self.sources:
             todo.append({"action": "configure_repository", "target": OWN_SOURCES})
         todo += [{"action": "remove", "target": "%s=%s" % (name, self.packages[name]["version"])} for name in self.leaving()]
-        todo += [{"action": row["change"], "target": "%s=%s" % (row["name"], row["version"])}
+        todo += [{"action": closure.ACTIONS[row["change"]], "target": "%s=%s" % (row["name"], row["version"])}
                  for row in self.due() if row["change"] != "keep"]
-        todo += [{"action": "pin", "target": name} for name in self.unpinned()]
+        todo += [{"action": "add_apt_pin", "target": name} for name in self.unpinned()]
         todo += [{"action": "hold", "target": name} for name in self.unheld()]
-        todo += [{"action": "select_alternative", "target": "%s=%s" % (name, path)}
+        todo += [{"action": "set_alternative", "target": "%s=%s" % (name, path)}
                  for name, (dummy, path) in self.unselected().items()]
         return todo
 

@@ -12,8 +12,8 @@ ORDER = (
     # nothing may be changed, or not yet
     "fail_preflight", "refuse_transaction", "wait_for_lock", "retry", "gather_facts", "manual",
     # packages
-    "configure_repository", "add_apt_pin", "remove", "module_reset", "module_enable", "downgrade_exact", "install_exact",
-    "switch_flavour", "configure_packages", "hold", "dnf_versionlock",
+    "remove_guard", "configure_repository", "add_apt_pin", "remove", "module_reset", "module_enable", "downgrade_exact", "install_exact",
+    "replace", "switch_flavour", "configure_packages", "hold", "dnf_versionlock",
     # what the next boot takes
     "set_default_kernel", "remove_or_hold", "blacklist", "rebuild_initramfs",
     # modules

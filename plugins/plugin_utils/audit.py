@@ -12,30 +12,38 @@ Row = t.Dict[str, t.Any]
 NOTES = (*stack.NOTES, "os")
 
 
-def judge(state: Row, wanted: t.Any = None, given: t.Any = None, accept: t.Sequence[str] = (), stacks_dir: stack.Folders = None,
-          facts: t.Optional[knowledge.Facts] = None) -> Row:
+def judge(state: Row, wanted: t.Any = None, given: t.Any = None, target: t.Optional[Row] = None, accept: t.Sequence[str] = (),
+          stacks_dir: stack.Folders = None, purpose: str = "audit", facts: t.Optional[knowledge.Facts] = None) -> Row:
     """The record of a node: {stack, verdict, findings, plan, not_proven, remarks, state}.
 
     wanted: a stack's name or mapping, also a claim; without it, given: what a bundle says about its node, where `lock` is
-    the claim. Raises StackError, AcceptError.
+    the claim. target: what is known of a machine that is not there. Raises StackError, AcceptError, TargetError.
     """
     facts = facts or knowledge.load()
     unread: t.List[str] = []
-    if wanted is None or wanted == "":
+    if not wanted:
         long_form, unread = _from_given(given, facts)
     else:
         long_form = stack.expand(wanted, stacks_dir, exact=False, facts=facts)
     planned = _planned(long_form, state, facts)
-    found = engine.findings(long_form, state, plan=planned, accept=accept, facts=facts, purpose="audit")
+    found = engine.findings(long_form, state, target, planned, accept, facts, purpose)
     asked = [key for key in long_form if key not in NOTES]
     applicable = bool(asked) or any(row["verdict"] != "not_applicable" for row in found)
-    not_proven = engine.not_proven(long_form, state)
+    not_proven = engine.not_proven(long_form, state) if state else []
     not_proven += [{"subject": "given", "reason": "not understood: %s" % words} for words in unread]
     return {
         "stack": long_form.get("name"), "verdict": engine.verdict(found, applicable), "findings": found,
         "remarks": list(long_form.get("remarks") or []), "components": [], "proof": [], "not_proven": not_proven,
         "plan": actions.ordered([*(planned or {}).get("actions", []), *engine.steps(found)]), "changed": [], "state": state,
     }
+
+
+def unreadable(failure: Row) -> Row:
+    """The record of a node that could not be read; failure: {task, result}."""
+    message = str((failure.get("result") or {}).get("msg") or "no reason given")[:2000]
+    found = [engine.finding("run_failed", str(failure.get("task")), message)]
+    return {"stack": None, "verdict": engine.verdict(found), "findings": found, "remarks": [], "components": [], "proof": [],
+            "not_proven": [], "plan": [], "changed": [], "state": None}
 
 
 def _from_given(given: t.Any, facts: knowledge.Facts) -> t.Tuple[Row, t.List[str]]:

@@ -275,20 +275,20 @@ def plan(need, state, resolved=None):
 
 def actions(need, components, dkms_reason, sources_differ, broken, guarded):
     """The plan in words, in the order of execution: [{action, target}] (docs/report.md lists the actions)."""
-    todo = [{"action": "finish", "target": name} for name in broken]
+    todo = [{"action": "configure_packages", "target": name} for name in broken]
     if guarded:
         todo.append({"action": "remove_guard", "target": DKMS_GUARD})
     if sources_differ:
         todo.append({"action": "configure_repository", "target": OWN_SOURCES})
     for name, part in components.items():
         todo += [{"action": "remove", "target": gone} for gone in part["removed"]]
-        todo += [{"action": row["change"], "target": "%s=%s" % (row["name"], row["version"])} for row in part["changes"]]
+        todo += [{"action": closure.ACTIONS[row["change"]], "target": "%s=%s" % (row["name"], row["version"])} for row in part["changes"]]
         todo += [{"action": "hold", "target": row["name"]} for row in part["changes"] if row["managed"]]
-        todo += [{"action": "pin", "target": row["name"]} for row in part["drift"] if row["why"] in ("not_pinned", "pin_differs")]
+        todo += [{"action": "add_apt_pin", "target": row["name"]} for row in part["drift"] if row["why"] in ("not_pinned", "pin_differs")]
         todo += [{"action": "hold", "target": held} for held in part["unheld"]]
         todo += [{"action": "replace", "target": row["name"]} for row in part["drift"] if row["why"] == "package_origin_differs"]
         if name == "driver":
-            todo += [{"action": "select_alternative", "target": "%s=%s" % (row["name"].split()[-1], row["want"])}
+            todo += [{"action": "set_alternative", "target": "%s=%s" % (row["name"].split()[-1], row["want"])}
                      for row in part["drift"] if row["why"] == "alternative_differs"]
             if dkms_reason:
                 todo.append({"action": "dkms_build_install", "target": "%(module)s/%(version)s@%(kernel)s" % need["dkms"]})

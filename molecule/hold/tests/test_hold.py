@@ -68,7 +68,7 @@ def test_a_forced_upgrade_is_drift_and_is_undone(host, site, managed):
     assert host.run("apt-get install -y -q --allow-change-held-packages --allow-downgrades %s=99.0-1" % name).rc == 0
     status, output = site("--check")
     assert status == 0 and site.report()["verdict"] == "drift", output
-    assert {"action": "downgrade", "target": "%s=%s" % (name, wanted)} in site.report()["plan"]
+    assert {"action": "downgrade_exact", "target": "%s=%s" % (name, wanted)} in site.report()["plan"]
     assert version(host, name) == "99.0-1"
     status, output = site()
     assert status == 0, output
@@ -225,6 +225,6 @@ def test_a_build_that_was_measured_decides(host, site):
         assert status == 0, output
         assert not {row["code"] for row in site.report()["findings"]} & {"driver_fails_to_build_on_kernel", "unproven"}
         steps = {(step["action"], step["target"]) for step in site.report()["plan"]}
-        assert ("install", "nvidia-open-kernel-dkms=535.261.03-1") in steps
+        assert ("install_exact", "nvidia-open-kernel-dkms=535.261.03-1") in steps
         assert ("remove", "nvidia-kernel-dkms") in steps
     assert versions(host) == before

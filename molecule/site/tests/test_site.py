@@ -105,7 +105,7 @@ def test_the_alternative_stays_where_it_is(host, expected):
 
 def test_check_named_exactly_what_was_installed(host, plan):
     """The plan made on the fresh node against dpkg's log, both ways."""
-    steps = [step["target"] for step in plan["plan"] if step["action"] in ("install", "upgrade", "downgrade")]
+    steps = [step["target"] for step in plan["plan"] if step["action"] in ("install_exact", "downgrade_exact")]
     log = output(host, "grep -hE ' (install|upgrade) ' /var/log/dpkg.log")
     done = []
     for line in log.splitlines():

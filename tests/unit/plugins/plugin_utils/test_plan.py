@@ -157,13 +157,13 @@ def test_a_converged_node_needs_nothing():
 
 @pytest.mark.parametrize("change, action", [
     (lambda s: s["alternatives"]["nvidia"].update(mode="auto"),
-     {"action": "select_alternative", "target": "nvidia=/usr/lib/nvidia/current"}),
+     {"action": "set_alternative", "target": "nvidia=/usr/lib/nvidia/current"}),
     (lambda s: s["packages"]["libnccl2"].update(hold=False), {"action": "hold", "target": "libnccl2"}),
-    (lambda s: s["package_manager"].update(broken=["rdma-core"]), {"action": "finish", "target": "rdma-core"}),
+    (lambda s: s["package_manager"].update(broken=["rdma-core"]), {"action": "configure_packages", "target": "rdma-core"}),
     (lambda s: s["package_manager"].update(own_sources="Types: deb\n"),
      {"action": "configure_repository", "target": plan.OWN_SOURCES}),
     (lambda s: s["package_manager"].update(dkms_guard="ours"), {"action": "remove_guard", "target": plan.DKMS_GUARD}),
-    (lambda s: s["package_manager"]["own_pins"].clear(), {"action": "pin", "target": "libnccl2"}),
+    (lambda s: s["package_manager"]["own_pins"].clear(), {"action": "add_apt_pin", "target": "libnccl2"}),
     (lambda s: s["packages"]["libnccl2"].update(source="handmade"), {"action": "replace", "target": "libnccl2"}),
     (lambda s: s["dkms"].clear(), {"action": "dkms_build_install", "target": "nvidia-current/550.163.01@6.12.117+deb13-amd64"}),
     (lambda s: s["dkms"][0].update(flags=["diff"]),
@@ -184,7 +184,7 @@ def test_what_was_resolved_is_planned_where_it_comes():
     found = plan.plan(need, state, {"closure": [row, dict(row, name="kept", change="keep")], "removed": ["libcuda1"]})
     assert found["components"]["cuda"]["changes"] == [row] and not found["components"]["cuda"]["converged"]
     assert found["components"]["driver"]["removed"] == ["libcuda1"]
-    assert {"action": "install", "target": "perl=5.40-1"} in found["actions"]
+    assert {"action": "install_exact", "target": "perl=5.40-1"} in found["actions"]
     assert {"action": "hold", "target": "perl"} not in found["actions"]
 
 
