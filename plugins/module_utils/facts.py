@@ -98,7 +98,7 @@ def _local(reader):
     arch = reader.parsed("uname_m", parse_os.parse_word)
     container = reader.parsed("container_marks", parse_os.parse_container)
     # No dpkg is no fault where rpm is (facts_rpm.py); what neither has is told below.
-    rows = reader.parsed("dpkg_list", parse_dpkg.parse_rows, absent=None)
+    rows = reader.told("dpkg_list", parse_dpkg.parse_listing)
     native = parse_dpkg.native_arch(rows or [])
     auto = reader.parsed("apt_extended_states", parse_dpkg.parse_extended_states, absent=frozenset())
     packages = None if rows is None else parse_dpkg.packages(rows, auto, native)
@@ -175,6 +175,8 @@ def _package_manager(reader, rows, native):
         "kind": None if rows is None else "apt",
         "broken": None if rows is None else parse_dpkg.broken(rows, native),
         "holds": None if rows is None else parse_dpkg.holds(rows, native),
+        "packages_complete": None if rows is None else parse_dpkg.is_whole(rows),
+        "absent": None if rows is None else parse_dpkg.absent(rows),
         "lock_held": reader.parsed("apt_locks", parse_apt.parse_locks),
         "sources": sources,
         "own_sources": own_sources,
