@@ -21,8 +21,17 @@ _FLAGS = (
     ("original_exists", re.compile(r"original_module exists|Original modules exist")),
     ("missing_built", re.compile(r"Missing some built modules|Built modules are missing in the kernel modules folder")),
 )
-# Advice that DKMS prints around the list; it says nothing about a module's state.
-_ADVICE = re.compile(r"Deprecated feature: .*|Manual intervention is required!")
+# What DKMS and its shell print around the list, where both outputs lie in one recording. It is no row, and what it says
+# about modules is read by parse_dkms_log.failures().
+_ADVICE = re.compile(
+    r"Deprecated feature: .*|Manual intervention is required!|Error! \S+/\S+: Missing the module source directory or .*"
+    r"|Error! Could not locate dkms\.conf file\.|File: +(?:/\S+dkms\.conf)? *does not exist\.|Warning: .*"
+    r"|\S*(?:bash|dkms|sh): (?:line \d+: )?warning: setlocale: .*|dkms\.conf: (?:Error|Warning)! .*|Error! Bad conf file\.")
+# Terminals' colours, from dkms behind a wrapper that paints.
+_COLOUR = re.compile("\x1b\\[[0-9;]{0,20}m")
+# A line by which DKMS, its shell or python says that it cannot do its work.
+_COMPLAINT = re.compile(r"Error!|[Ee]rror:|Traceback|[Pp]ermission denied|must be root|command not found|No such file or directory"
+                        r"|cannot |Unable to|not supported|[Uu]sage:")
 
 
 def parse_dkms_status(text):
@@ -32,7 +41,7 @@ def parse_dkms_status(text):
     flags: diff, original_exists, missing_built, each once (older versions repeat a warning for each file).
     """
     rows, problems = [], []
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(_COLOUR.sub("", text).splitlines(), 1):
         if not line.strip() or _ADVICE.fullmatch(line.strip()):
             continue
         row, problem = _row(line.strip())
@@ -41,6 +50,11 @@ def parse_dkms_status(text):
         if problem:
             problems.append("line %d: %s" % (number, problem) if row else not_understood(number, line))
     return Parsed(rows, problems)
+
+
+def complaints(text):
+    """The lines in which a command says that it could not do its work."""
+    return [shown(line, 200) for line in text.splitlines() if _COMPLAINT.search(line[:1000])][:20]
 
 
 def _row(line):

@@ -55,7 +55,7 @@ def test_lines(line, expected):
 
 
 @pytest.mark.parametrize("line", [
-    "Error! iser/24.10: Missing the module source directory or the symbolic link pointing to it.",
+    "Error! iser/24.10 fell from the sky",
     "nvidia/550.107.02, 6.8.0-44-generic, x86_64: loaded", "nvidia/550.107.02, 6.8.0-44-generic, x86_64:",
     "nvidia/550.107.02, 6.8.0-44-generic: installed", "nvidia: added", "/1: added", "nvidia/: added", "\0\ufffd",
     "nvidia/1, 6.8.0-44-generic, x86_64: installed (half a rem"])
