@@ -41,6 +41,12 @@ def parse_loader_libraries(text, arch="x86_64"):
     return Parsed([value[soname] for soname in SONAMES if soname in value], problems)
 
 
+def arch_of(text):
+    """The architecture of the 64-bit libraries in `ldconfig -p`, as uname -m; None where there are none, or several."""
+    words = [arch for arch, word in _NATIVE.items() if re.search(r"\([^)\n]*%s" % re.escape(word), text)]
+    return words[0] if len(words) == 1 else None
+
+
 def library_version(soname, target):
     """"libcuda.so.550.163.01" gives "550.163.01"; None for a name without more than the soname's number."""
     name = (target or "").rsplit("/", 1)[-1]
@@ -88,20 +94,3 @@ def parse_ofed_info(text):
     if not found:
         return Parsed(None, [not_understood(1, line)])
     return Parsed({"kind": "mlnx" if found.group(1) == "MLNX_OFED_LINUX" else "doca", "version": found.group(2)}, [])
-
-
-def parse_nvidia_smi(text):
-    """`nvidia-smi --query-gpu=index,name,uuid,driver_version,pci.bus_id --format=csv,noheader` to rows.
-
-    pci.bus_id has eight domain digits; the address gets four, as sysfs writes it.
-    """
-    rows, problems = [], []
-    for number, line in enumerate(text.splitlines(), 1):
-        fields = [field.strip() for field in line.split(",")]
-        if len(fields) != 5 or not re.fullmatch(r"[0-9]{1,4}", fields[0]) or not re.fullmatch(r"[0-9A-Fa-f:.]+", fields[4]):
-            if line.strip():
-                problems.append(not_understood(number, line))
-            continue
-        rows.append({"index": int(fields[0]), "name": fields[1], "uuid": fields[2], "driver_version": fields[3],
-                     "address": re.sub(r"^0000(?=[0-9a-f]{4}:)", "", fields[4].lower())})
-    return Parsed(rows, problems)
