@@ -14,6 +14,7 @@ from ansible_collections.lockstep.gpu.plugins.module_utils import facts_boot, pa
 from ansible_collections.lockstep.gpu.plugins.module_utils import parse_dkms, parse_kernel, parse_libraries, parse_modules
 from ansible_collections.lockstep.gpu.plugins.module_utils import parse_os, parse_pci, versions
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed, parse_arrows, split_files
+from ansible_collections.lockstep.gpu.plugins.module_utils import facts_cuda, facts_nccl
 from ansible_collections.lockstep.gpu.plugins.module_utils.facts_reader import Reader
 from ansible_collections.lockstep.gpu.plugins.module_utils.probes import BUNDLE, LEVELS, SECTIONS, of_levels
 
@@ -22,7 +23,6 @@ _GUARD_MARK = "lockstep.gpu"
 # Debian and Ubuntu mark unsigned images at different ends. A metapackage (linux-image-amd64) has no digit there, debugging
 # symbols boot nothing, and packages of a foreign architecture have a colon.
 _IMAGE_PACKAGE = re.compile(r"linux-image-(?:unsigned-)?(?P<release>\d[^:]*?)(?:-unsigned)?(?<!-dbg)(?<!-dbgsym)")
-_DISTRIBUTION_TOOLKIT = "/usr/lib/nvidia-cuda-toolkit"
 
 
 def _text(text):
@@ -35,7 +35,7 @@ def assemble(probe, gather=("local",)):
 
     probe: LiveProbe or BundleProbe; gather: some of LEVELS (and BUNDLE, for a bundle). Never raises for what a node holds:
     unreadable values are None and have entries {probe, reason} in `unknown`; what a bundle does not have is listed in
-    `not_recorded`.
+    `not_recorded`; `unreadable` names the probes that gave nothing at all, `heard` counts those that gave an answer.
     """
     wanted = of_levels(gather)
     reader = Reader(probe, wanted)
@@ -43,14 +43,14 @@ def assemble(probe, gather=("local",)):
     state = {"schema": SCHEMA, "gathered": [level for level in LEVELS if level in gather]}
     if "local" in gather:
         state.update(_local(reader))
-    if "gpu" in gather:
-        state["gpu_query"] = reader.parsed("nvidia_smi_query", parse_libraries.parse_nvidia_smi, absent=[])
     for part in SECTIONS:
         _merge(state, part.section(reader))
     for name in getattr(probe, "unread", ()):
         reader.note(name, "no probe of this name")
     state["unknown"] = reader.unknown
+    state["unreadable"] = reader.unreadable
     state["not_recorded"] = reader.not_recorded
+    state["heard"] = reader.heard
     _believe(state, getattr(probe, "given", {}))
     return state
 
@@ -68,6 +68,7 @@ def _believe(state, given):
     """Take from a bundle's `given` what nobody recorded: os ("ubuntu-22.04"), arch, running_kernel, next_boot_kernel."""
     if not isinstance(given, dict):
         return
+    state["believed"] = []
     words = {key: value for key, value in given.items() if isinstance(value, (str, int, float)) and not isinstance(value, bool)}
     system = re.fullmatch(r"([A-Za-z]+)[-_ ]?(\d[\w.]*)?", str(words.get("os") or ""))
     if system and "os" in state and not state["os"].get("id"):
@@ -77,6 +78,7 @@ def _believe(state, given):
     for key, part, name in (("running_kernel", "kernel", "running"), ("next_boot_kernel", "boot", "default_kernel")):
         if words.get(key) and part in state and state[part].get(name) is None:
             state[part][name] = str(words[key])
+            state["believed"].append("%s.%s" % (part, name))
 
 
 def result(probe, gather, ask_gpu=True):
@@ -119,7 +121,7 @@ def _local(reader):
         "package_manager": _package_manager(reader, rows, native),
         "alternatives": _alternatives(reader),
         "libraries": _libraries(reader, arch),
-        "cuda": _cuda(reader, packages),
+        "cuda": facts_cuda.cuda(reader, packages),
         "ofed": _ofed(reader, packages),
         "secure_boot": _secure_boot(reader, container),
         "space": reader.parsed("space", parse_os.parse_space),
@@ -163,6 +165,8 @@ def _loaded(reader):
 def _sources(text):
     """Parser of apt_sources: (sources, content of our own file or None)."""
     sources, problems = parse_apt.parse_sources(text)
+    if problems and not sources:
+        return Parsed(None, problems)
     return Parsed((sources, dict(split_files(text).value).get(parse_apt.OWN_SOURCES)), problems)
 
 
@@ -204,38 +208,11 @@ def _alternatives(reader):
 
 
 def _libraries(reader, arch):
-    return reader.parsed("loader_libraries",
-                         lambda text: parse_libraries.parse_loader_libraries(text, arch or "unknown architecture"))
-
-
-def _cuda(reader, packages):
-    """Toolkits (those with a compiler): {path, version: the compiler's, release: CUDA's}; active: what nvcc starts."""
-    paths = reader.parsed("cuda_paths", parse_arrows)
-    vendor = reader.parsed("cuda_versions", parse_libraries.parse_cuda_versions, absent={})
-    if paths is None:
-        return {"toolkits": None, "active": None}
-    folders = [path[:-len("/bin/nvcc")] for path in paths if path.endswith("/bin/nvcc") and path != "/usr/bin/nvcc"]
-    toolkits = [dict(_toolkit(folder, vendor or {}, packages or {}), path=folder) for folder in folders]
-    for toolkit in toolkits:
-        if toolkit["version"] is None and toolkit["release"] is None:
-            reader.note("cuda_versions", "nothing tells the version of %s" % toolkit["path"])
-    active = paths.get("/usr/local/cuda")
-    if active is None and "/usr/bin/nvcc" in paths and _DISTRIBUTION_TOOLKIT in folders:
-        active = _DISTRIBUTION_TOOLKIT
-    return {"toolkits": toolkits, "active": active if active in folders else None}
-
-
-def _toolkit(folder, vendor, packages):
-    """{version, release} of a toolkit. Debian's version says both: 12.4.131~12.4.1-2."""
-    package = packages.get("nvidia-cuda-toolkit")
-    if folder == _DISTRIBUTION_TOOLKIT and package:
-        try:
-            version, _tilde, release = versions.upstream(package["version"] or "").partition("~")
-        except ValueError:
-            return {"version": None, "release": None}
-        return {"version": version, "release": release.split("~")[0] or None}
-    row = vendor.get(folder, {})
-    return {"version": row.get("version"), "release": row.get("release")}
+    # What grep says where the cache has no such library; loader_cache of facts_nccl says that it was a search.
+    if facts_nccl.found_nothing(reader.seen("loader_libraries")):
+        return []
+    return reader.parsed("loader_libraries", lambda text: parse_libraries.parse_loader_libraries(
+        text, arch or parse_libraries.arch_of(text) or "unknown architecture"))
 
 
 def _ofed(reader, packages):

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ansible_collections.lockstep.gpu.plugins.module_utils import parse_boot
-from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed
+from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed, parse_paths
 
 # name: (level, how to take it live); docs/probes.md describes each.
 PROBES = {}
@@ -26,7 +26,7 @@ def boot(reader, container):
     """
     nothing = dict.fromkeys(("loader", "grub_default", "grub_settings", "environment", "saved_entry", "next_entry", "default_kernel",
                              "env_writable"))
-    files = reader.parsed("boot_files", lambda text: Parsed(set(text.split()), []))
+    files = reader.parsed("boot_files", parse_paths)
     if files is None:
         # A bundle may have GRUB's files without the list of what is there; a live node always has that list.
         return dict(nothing, **_grub(reader, None)) if "boot_files" in reader.not_recorded else nothing

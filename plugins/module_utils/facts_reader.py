@@ -8,7 +8,19 @@ from __future__ import annotations
 _MISSING = object()
 # A recording of something else altogether would fill the report.
 _MOST_PROBLEMS = 5
+# dpkg's longest line, a list of dependencies, has some thousands.
+_LONGEST_LINE = 100000
 NOT_RECORDED = "not in the bundle"
+
+
+def _no_text(text):
+    """Why this cannot be what a tool printed for people, or None."""
+    odd = sum(text.count(char) for char in "\0\x01\x02\x03\x04\x05\x06\x0e\x0f\ufffd")
+    if odd * 20 > len(text):
+        return "it is no text"
+    if len(text) > _LONGEST_LINE and max(map(len, text.split("\n"))) > _LONGEST_LINE:
+        return "it has a line of more than %d characters" % _LONGEST_LINE
+    return None
 
 
 class Reader:
@@ -19,7 +31,16 @@ class Reader:
         self._probe = probe
         self._asked = frozenset(asked)
         self.unknown = []
+        self.unreadable = []
         self.not_recorded = []
+        self.heard = 0
+
+    def lose(self, name, reason=None):
+        """Note that a probe gave nothing at all that could be used."""
+        if reason:
+            self.note(name, reason)
+        if name not in self.unreadable:
+            self.unreadable.append(name)
 
     def note(self, name, reason):
         """One more reason why something is unknown."""
@@ -30,10 +51,15 @@ class Reader:
         if name not in self._asked:
             return None
         seen = self._probe.read(name)
+        strange = _no_text(seen.out) or _no_text(seen.err)
+        if strange:
+            self.lose(name, strange)
+            return None
         if seen.rc is None and seen.reason == NOT_RECORDED:
             if name not in self.not_recorded:
                 self.not_recorded.append(name)
             return None
+        self.heard += seen.rc is not None
         return seen
 
     def parsed(self, name, parser, absent=_MISSING, partial=False):
@@ -51,7 +77,7 @@ class Reader:
             return self._value(name, parser(seen.out))
         if absent is not _MISSING and seen.absent(name):
             return absent
-        self.note(name, seen.why())
+        self.lose(name, seen.why())
         return None
 
     def told(self, name, parser):
@@ -63,7 +89,7 @@ class Reader:
         if seen is None or seen.absent(name):
             return None
         if seen.rc is None:
-            self.note(name, seen.why())
+            self.lose(name, seen.why())
             return None
         # A bundle may have the two outputs in one file or in two.
         text = "\n".join(part.rstrip("\n") for part in (seen.out, seen.err) if part.strip())
@@ -71,6 +97,8 @@ class Reader:
 
     def _value(self, name, parsed):
         value, problems = parsed
+        if problems and not value:
+            self.lose(name)
         for problem in problems[:_MOST_PROBLEMS]:
             self.note(name, problem)
         if len(problems) > _MOST_PROBLEMS:

@@ -56,3 +56,14 @@ def parse_arrows(text):
         else:
             problems.append(not_understood(number, line))
     return Parsed(value, problems)
+
+
+def parse_paths(text):
+    """`ls PATH...`, one path a line, to the list of paths."""
+    value, problems = [], []
+    for number, line in enumerate(text.splitlines(), 1):
+        if re.fullmatch(r"/[^\0]{1,4095}", line.strip()):
+            value.append(line.strip())
+        elif line.strip():
+            problems.append(not_understood(number, line))
+    return Parsed(value, problems)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed, not_understood
+from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed, not_understood, shown
 
 # os-release(5): shell-compatible assignments; one value a line.
 _ASSIGNMENT = re.compile(r"""([A-Z][A-Z0-9_]*)=(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([^\s"']*))\s*""")
@@ -39,22 +39,27 @@ def parse_os_release(text):
 def parse_word(text):
     """One line that is one word (uname -r, uname -m, a sysfs attribute)."""
     words = text.split()
-    if len(words) != 1 or not words[0].isprintable():
-        return Parsed(None, ["expected one word, found %d" % len(words)])
+    if len(words) != 1 or not re.fullmatch(r"[\w.+~:@-]{1,100}", words[0]):
+        return Parsed(None, ["expected one word, found %d: %s" % (len(words), shown(text))])
     return Parsed(words[0], [])
 
 
 def parse_cmdline(text):
     """/proc/cmdline to one stripped line."""
     line = text.strip()
-    if not line or len(line.splitlines()) != 1:
+    # The kernel's own limit is 2048 or 4096 bytes.
+    if not line.isprintable() or not 0 < len(line) <= 4096:
         return Parsed(None, ["expected one line"])
     return Parsed(line, [])
 
 
 def parse_container(text):
     """Marks of a container, one a line ("file /.dockerenv", "environ container=lxc"), to True; none is False."""
-    return Parsed(bool(text.strip()), [])
+    lines = [line for line in text.splitlines() if line.strip()]
+    strange = [number for number, line in enumerate(lines, 1) if not re.match(r"(file /|environ container=|cgroup )\S", line)]
+    if strange:
+        return Parsed(None, [not_understood(strange[0], lines[strange[0] - 1])])
+    return Parsed(bool(lines), [])
 
 
 def parse_secure_boot(text):

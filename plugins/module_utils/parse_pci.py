@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed, not_understood
+from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed, not_understood, parse_paths
 
 _ADDRESS = r"(?P<address>(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])"
 _ID = r"(?P<id>[0-9a-f]{4}:[0-9a-f]{4})"
@@ -41,7 +41,8 @@ def parse_pci(text):
 
 def parse_device_nodes(text):
     """Device nodes of the NVIDIA driver, one a line, to whether there are any. A container has only what was passed in."""
-    return Parsed(bool(text.strip()), [])
+    found, problems = parse_paths(text)
+    return Parsed(None if problems else bool(found), problems)
 
 
 def gpus(devices):

@@ -55,9 +55,34 @@ def probe_failed(ctx: Context) -> t.Iterator[Hit]:
     for row in ctx.state.get("unknown") or []:
         if row.get("probe") in ESSENTIAL_PROBES:
             reasons.setdefault(row["probe"], []).append(str(row.get("reason", "")).rstrip("."))
+    # Looking at a node, everything that nobody could read is a hole in the answer.
+    if ctx.purpose == "audit":
+        for probe in ctx.state.get("unreadable") or []:
+            reasons.setdefault(probe, [str(row.get("reason", "")).rstrip(".") for row in ctx.state["unknown"] if row.get("probe") == probe])
     for probe, told in reasons.items():
         yield Hit(probe, "%s could not be read: %s." % (probe, "; ".join(told)),
                   context="acting" if _forbids_acting(ctx, probe) else "default")
+
+
+# What the state says about itself, and what every machine has.
+NO_EVIDENCE = ("schema", "gathered", "unknown", "unreadable", "not_recorded", "heard", "believed", "os", "container")
+# An empty list of these is an answer, too.
+LISTS = ("dkms", "packages", "gpus", "gpu_query", "libraries")
+
+
+def no_evidence(ctx: Context) -> t.Iterator[Hit]:
+    """Something is known about the node beside what was claimed of it."""
+    if ctx.purpose == "audit" and ctx.state and not any(
+            _says_something(value, key, ctx.state.get("believed") or []) for key, value in ctx.state.items() if key not in NO_EVIDENCE):
+        yield Hit("node", "Nothing of this node could be read that says anything about it.")
+
+
+def _says_something(value: t.Any, path: str, believed: t.Sequence[str]) -> bool:
+    if isinstance(value, t.Mapping):
+        return path in LISTS or any(_says_something(inner, "%s.%s" % (path, key), believed) for key, inner in value.items())
+    if isinstance(value, (list, tuple)):
+        return bool(value) or path in LISTS
+    return value not in (None, "", False) and path not in believed
 
 
 def _forbids_acting(ctx: Context, probe: str) -> bool:
@@ -70,4 +95,4 @@ def _forbids_acting(ctx: Context, probe: str) -> bool:
     return probe in ACTING_PROBES and value is None
 
 
-RULES = (os_unknown, os_differs, gpu_unknown, probe_failed)
+RULES = (os_unknown, os_differs, gpu_unknown, probe_failed, no_evidence)
