@@ -49,18 +49,21 @@ def _new_row(path):
 
 
 def parse_proc_driver_version(text):
-    """/proc/driver/nvidia/version to {version, flavour}.
+    """/proc/driver/nvidia/version to {version, flavour, arch, gcc}; None for what it does not tell.
 
     Proprietary: "NVIDIA UNIX x86_64 Kernel Module  550.78  Sun ..."; open: "NVIDIA UNIX Open Kernel Module for x86_64
-    565.57.01  Release Build ...".
+    565.57.01  Release Build (builder) ...". gcc: the compiler that built the module, from the second line.
     """
-    line = next((line for line in text.splitlines() if line.startswith("NVRM version:")), None)
+    line = next((line for line in text.splitlines() if "NVRM version:" in line[:40]), None)
     if line is None or len(line) > 1000:
         return Parsed(None, ["no NVRM version line"])
-    found = re.search(r"NVIDIA UNIX (Open )?.*?Kernel Module.*?\s(" + _VERSION + r")(?=\s|$)", line, re.ASCII)
+    found = re.search(r"NVIDIA UNIX (?P<open>Open )?(?:(?P<arch>\w+) )?Kernel Module(?: for (?P<of>\w+))?.*?\s(?P<version>" + _VERSION + r")(?=\s|$)",
+                      line, re.ASCII)
     if not found:
         return Parsed(None, [not_understood(1, line)])
-    return Parsed({"version": found.group(2), "flavour": "open" if found.group(1) else "proprietary"}, [])
+    compiler = re.search(r"^(?:GCC|CC) version:.{0,200}?version (\d{1,3}(?:\.\d{1,3})+)", text, re.ASCII | re.MULTILINE)
+    return Parsed({"version": found.group("version"), "flavour": "open" if found.group("open") else "proprietary",
+                   "arch": found.group("of") or found.group("arch"), "gcc": compiler.group(1) if compiler else None}, [])
 
 
 def parse_module_version(text):
@@ -69,3 +72,17 @@ def parse_module_version(text):
     if not re.fullmatch(_VERSION, word, re.ASCII):
         return Parsed(None, [not_understood(1, text)])
     return Parsed(word, [])
+
+
+def parse_in_use(text, rc=0):
+    """What `rmmod`, `modprobe -r` or `nvidia-smi -r` say of modules that cannot be unloaded: {module: [users]}.
+
+    kmod's words: "rmmod: ERROR: Module nvidia is in use by: nvidia_modeset nvidia_uvm", without "by:" where processes use it;
+    modprobe: "FATAL: Module nvidia is in use." Other lines of the two commands are about other things.
+    """
+    del rc
+    value = {}
+    for found in re.finditer(r"\bModule (?P<module>[\w-]{1,64}) is in use(?: by:?(?P<users>(?: +[\w-]{1,64}){1,32}))?", text, re.ASCII):
+        users = value.setdefault(found.group("module").replace("-", "_"), [])
+        users.extend(user for user in (found.group("users") or "").split() if user not in users)
+    return Parsed(value, [])

@@ -63,7 +63,7 @@ def test_debian_13():
     assert result["alternatives"]["nvidia"]["value"] == "/usr/lib/nvidia/current"
     assert result["alternatives"]["glx"]["mode"] == "auto"
     assert result["cuda"] == {"toolkits": [{"path": "/usr/lib/nvidia-cuda-toolkit", "version": "12.4.131", "release": "12.4.1"}],
-                              "active": "/usr/lib/nvidia-cuda-toolkit"}
+                              "active": "/usr/lib/nvidia-cuda-toolkit", "active_release": "12.4.1"}
     assert result["ofed"] == {"kind": "inbox", "version": "56.1"}
     assert result["space"]["/"] > 0
 
@@ -86,7 +86,7 @@ def test_nothing_is_known():
         assert result[key] is None, key
     assert result["kernel"] == {"running": None, "cmdline": None, "installed": None}
     assert set(result["package_manager"].values()) == {None} and set(result["os"].values()) == {None}
-    assert result["cuda"] == {"toolkits": None, "active": None} and result["ofed"] == {"kind": None, "version": None}
+    assert result["cuda"] == {"toolkits": None, "active": None, "active_release": None} and result["ofed"] == {"kind": None, "version": None}
     json.dumps(result)
 
 
@@ -97,7 +97,7 @@ def test_an_empty_node_is_known_to_be_empty():
                    dpkg_list="dpkg\tamd64\t1\tdpkg\t1\tinstall\tok\tinstalled\n")
     assert result["unknown"] == [] and result["dkms"] == [] and result["packages"] == {} and result["alternatives"] == {}
     assert result["package_manager"]["sources"] == [] and result["libraries"] == [] and result["modules"]["files"] == []
-    assert result["ofed"] == {"kind": "none", "version": None} and result["cuda"] == {"toolkits": [], "active": None}
+    assert result["ofed"] == {"kind": "none", "version": None} and result["cuda"] == {"toolkits": [], "active": None, "active_release": None}
 
 
 def test_a_command_that_fails_is_not_an_empty_answer():
@@ -115,7 +115,7 @@ def test_modinfo_with_one_damaged_file_keeps_the_others():
 
 def test_loaded_driver():
     text = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  565.57.01  Release Build\n"
-    assert state(proc_driver_version=text)["modules"]["loaded"] == {"version": "565.57.01", "flavour": "open"}
+    assert state(proc_driver_version=text)["modules"]["loaded"] == {"version": "565.57.01", "flavour": "open", "arch": "x86_64", "gcc": None}
     half = state(sys_module_version="565.57.01\n")
     assert half["modules"]["loaded"] == {"version": "565.57.01", "flavour": None} and reasons(half) == {"proc_driver_version"}
 

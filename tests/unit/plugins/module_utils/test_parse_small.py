@@ -118,11 +118,13 @@ def test_modinfo_without_a_filename_is_one_nameless_row():
 
 @pytest.mark.parametrize("text,expected", [
     ("NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.78  Sun Apr 14 06:35:45 UTC 2024\nGCC version:  gcc\n",
-     {"version": "550.78", "flavour": "proprietary"}),
+     {"version": "550.78", "flavour": "proprietary", "arch": "x86_64", "gcc": None}),
     ("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  565.57.01  Release Build  (dvs-builder@U16)  Thu Oct\n",
-     {"version": "565.57.01", "flavour": "open"}),
+     {"version": "565.57.01", "flavour": "open", "arch": "x86_64", "gcc": None}),
     ("NVRM version: NVIDIA UNIX Open Kernel Module for aarch64  570.86.15  Release Build\n",
-     {"version": "570.86.15", "flavour": "open"}),
+     {"version": "570.86.15", "flavour": "open", "arch": "aarch64", "gcc": None}),
+    ("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  575.64  Release Build\nGCC version:  gcc version 4.8.5 20150623 (Red Hat 4.8.5-44) (GCC) \n",
+     {"version": "575.64", "flavour": "open", "arch": "x86_64", "gcc": "4.8.5"}),
     ("NVRM version: NVIDIA UNIX x86_64 Kern", None), ("", None), ("\ufffd" * 9, None), ("GCC version: gcc 12.2.0", None)])
 def test_proc_driver_version(text, expected):
     parsed = parse_modules.parse_proc_driver_version(text)
@@ -244,10 +246,3 @@ def test_cuda_versions():
     ("", None), ("OFED", None)])
 def test_ofed_info(text, expected):
     assert parse_libraries.parse_ofed_info(text).value == expected
-
-
-def test_nvidia_smi():
-    text = "0, NVIDIA H100 80GB HBM3, GPU-1, 550.163.01, 00000000:17:00.0\nUnable to determine the device handle\n"
-    assert parse_libraries.parse_nvidia_smi(text) == (
-        [{"index": 0, "name": "NVIDIA H100 80GB HBM3", "uuid": "GPU-1", "driver_version": "550.163.01",
-          "address": "0000:17:00.0"}], ["line 2 is not understood: Unable to determine the device handle"])

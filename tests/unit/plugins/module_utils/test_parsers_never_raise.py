@@ -10,12 +10,12 @@ import pathlib
 import pytest
 from ansible_collections.lockstep.gpu.plugins.module_utils import parse_alternatives, parse_apt, parse_boot, parse_common
 from ansible_collections.lockstep.gpu.plugins.module_utils import parse_dkms, parse_dpkg, parse_kernel, parse_libraries
-from ansible_collections.lockstep.gpu.plugins.module_utils import parse_modules, parse_os, parse_pci
+from ansible_collections.lockstep.gpu.plugins.module_utils import parse_cuda, parse_gpu_marks, parse_modules, parse_nvidia_query, parse_nvidia_smi, parse_os, parse_pci
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 MODULES = (parse_alternatives, parse_apt, parse_boot, parse_common, parse_dkms, parse_dpkg, parse_kernel, parse_libraries,
-           parse_modules, parse_os, parse_pci)
+           parse_cuda, parse_gpu_marks, parse_modules, parse_nvidia_query, parse_nvidia_smi, parse_os, parse_pci)
 # Those that unpack a Parsed for a caller of their own return plain values.
 PLAIN = ("parse_alternatives", "parse_dpkg_list", "parse_own_pins")
 PARSERS = sorted(((module, name) for module in MODULES for name in vars(module)
@@ -26,7 +26,7 @@ FRAGMENTS = ["==> /a <==", "==> /x.sources <==", "nvidia/1, k, x86_64: installed
              "\tlinux /boot/vmlinuz-6", "# GRUB Environment Block", "a=b", "auto", "/a", "", "5", "Name: x", "Status: auto",
              "Alternative: /a", " b c", "Package: a", "Pin: version 1", "Pin-Priority: x", "Types: deb", "URIs: u", "Suites: s",
              "deb [a] u s c", "filename: /x", "NVRM version: NVIDIA UNIX x86_64 Kernel Module 1", "\ufffd\0", "9" * 5000, "{" * 3000,
-             "0, a, b, c, 00000000:17:00.0", "9999999999 /", "[" * 3000, "ID=\"\\", "GRUB_DEFAULT='", "/boot/config-1:CONFIG_DRM="]
+             "0, a, b, c, 00000000:17:00.0", "|   0  A  Off  | 0000:01:00.0 Off |", "| Processes: |", "[GPU is lost], 1", "9999999999 /", "[" * 3000, "ID=\"\\", "GRUB_DEFAULT='", "/boot/config-1:CONFIG_DRM="]
 
 
 def check(module, name, text):

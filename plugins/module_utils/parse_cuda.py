@@ -1,0 +1,83 @@
+# Copyright: (c) 2026, lockstep.gpu contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""CUDA toolkits: what nvcc says, which folders there are, and where /usr/local/cuda leads to."""
+
+from __future__ import annotations
+
+import re
+
+from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed, not_understood
+
+_FOLDER = re.compile(r"(?P<folder>/(?:[\w.+-]+/)*cuda-(?P<release>\d{1,2}(?:\.\d{1,2})?(?:\.\d{1,2})?))(?:/\S*)?", re.ASCII)
+# The longest chain of links that the kernel follows.
+_MOST_LINKS = 40
+
+
+def parse_nvcc_version(text):
+    """`nvcc --version` to {release, version}: "Cuda compilation tools, release 12.0, V12.0.76" gives 12.0 and 12.0.76."""
+    found = re.search(r"release (\d{1,2}\.\d{1,2})(?:, V(\d{1,2}(?:\.\d{1,4}){1,2}))?", text, re.ASCII)
+    if not found:
+        return Parsed(None, [not_understood(1, text)])
+    return Parsed({"release": found.group(1), "version": found.group(2)}, [])
+
+
+def parse_cuda_dirs(text):
+    """`ls -d /usr/local/cuda-*` (also with -l, or the folders' nvcc) to {folder: release}; a folder of a major release has that.
+
+    A link to another folder (`ls -l`: cuda-12 -> cuda-12.4) is none of its own.
+    """
+    value, problems = {}, []
+    for number, line in enumerate(text.splitlines(), 1):
+        before, arrow, _target = line.partition(" -> ")
+        found = _FOLDER.search(before)
+        if found and not arrow:
+            value[found.group("folder")] = found.group("release")
+        elif line.strip() and not found and not re.search(r"/usr/local/cuda:?(?:\s|$)|^total \d|No such file|cannot access", line):
+            problems.append(not_understood(number, line))
+    return Parsed(value, problems)
+
+
+def parse_links(text):
+    """Links and paths in the forms that people record to {path: target or None}, each on a line of its own.
+
+    "PATH -> TARGET" (the live form), `ls -l` (whose line ends like that), `namei` and `readlink -f` (a lone path), `file`
+    ("PATH: symbolic link to TARGET"), and update-alternatives ("link currently points to TARGET", which is the link cuda's).
+    """
+    value, problems = {}, []
+    for number, line in enumerate(text.splitlines(), 1):
+        line = line[:4000].strip()
+        pointed = re.search(r"(?:link currently points to|^Value:) +(/\S+)$", line)
+        named = re.fullmatch(r"(/\S+): symbolic link to (\S+)", line)
+        path, arrow, target = line.partition(" -> ")
+        if pointed:
+            value["/usr/local/cuda"] = pointed.group(1)
+        elif named:
+            value[named.group(1)] = named.group(2)
+        elif arrow and target.strip() and re.search(r"(?:^|\s)(/\S+)$", path):
+            value[path.rsplit(None, 1)[-1]] = target.strip()
+        elif not arrow and re.fullmatch(r"/\S+", line):
+            value[line] = None
+        elif line and not re.match(r"total \d|cuda - |Name: |Link: |Status: |Best: |Alternative: |Priority: |Slaves:|link |slave |f: |[ dl] [\w/]", line):
+            problems.append(not_understood(number, line))
+    return Parsed(value, problems)
+
+
+def resolve(links, path):
+    """Where a path leads to in the end, by the links of parse_links(); None when the path is no link in it."""
+    target = path
+    for _step in range(_MOST_LINKS):
+        following = links.get(target)
+        if following is None:
+            break
+        # A relative target lies in the link's folder.
+        target = following.rstrip("/") if following.startswith("/") else "%s/%s" % (target.rsplit("/", 1)[0], following.rstrip("/"))
+    else:
+        return None
+    return None if target == path else target
+
+
+def release_of(folder):
+    """The release that the name of a folder tells: /usr/local/cuda-12.4 gives "12.4"; None for another name."""
+    found = _FOLDER.fullmatch(folder or "")
+    return found.group("release") if found else None

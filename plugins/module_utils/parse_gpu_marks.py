@@ -1,0 +1,51 @@
+# Copyright: (c) 2026, lockstep.gpu contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Marks that a deliverer of the driver leaves, and the processes that use a GPU."""
+
+from __future__ import annotations
+
+import re
+
+from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed, not_understood
+
+INSTALLER_LOG = "/var/log/nvidia-installer.log"
+_ABSENT = re.compile(r"^(?:ls|stat|which|\S*/which|type|cat|bash|-bash|sh|sudo): .*|.*: not found$|no \S+ in \(.*|.*No such file or directory.*|.*not found\b.*")
+# fuser -v, lsof, ps: a process in a line of its own.
+_PROCESS = re.compile(r"(?:/dev/nvidia\S*: +)?(?:(?P<user>[\w.+-]+) +(?P<pid>\d{1,8}) +[A-Za-z.]{1,10} +(?P<name>\S.*)"
+                      r"|(?P<name2>\S+) +(?P<pid2>\d{1,8}) +(?:\d+ +)?\S+ +(?:mem|\d+[a-zA-Z]{0,2}|cwd|txt|DEL) +.*)", re.ASCII)
+_CSV_PROCESS = re.compile(r"(?:(?:GPU|MIG)-[\w/-]+, *)?(?P<pid>\d{1,8}), *(?P<name>[^,]+)(?:,.*)?", re.ASCII)
+
+
+def parse_runfile(text, rc=0):
+    """Paths that `ls`, `which` or `type` found, or nvidia-installer's log itself, to the list of paths; [] where there are none."""
+    del rc
+    if re.match(r"nvidia-installer log file '", text):
+        return Parsed([INSTALLER_LOG], [])
+    value, problems = [], []
+    for number, line in enumerate(text.splitlines(), 1):
+        line = line[:4000].strip()
+        found = re.search(r"(?:^|\s)(/\S+)$", line)
+        if not line or _ABSENT.fullmatch(line):
+            continue
+        if found:
+            value.append(found.group(1))
+        else:
+            problems.append(not_understood(number, line))
+    return Parsed(value, problems)
+
+
+def parse_processes(text, rc=0):
+    """Processes that use a GPU to [{pid, name}], from --query-compute-apps=...pid,process_name..., `fuser -v` or `lsof` of /dev/nvidia*."""
+    del rc
+    value, problems = {}, []
+    for number, raw in enumerate(text.splitlines(), 1):
+        line = raw[:2000].strip()
+        csv, row = _CSV_PROCESS.fullmatch(line), _PROCESS.fullmatch(line)
+        if csv:
+            value.setdefault(int(csv.group("pid")), csv.group("name").strip())
+        elif row:
+            value.setdefault(int(row.group("pid") or row.group("pid2")), (row.group("name") or row.group("name2")).strip())
+        elif line and not re.match(r"USER +PID|COMMAND +PID|pid, |gpu_uuid, |No running processes|lsof: WARNING|Output information|/dev/nvidia\S*:?$|\[", line):
+            problems.append(not_understood(number, line))
+    return Parsed([{"pid": pid, "name": name} for pid, name in value.items()], problems)
