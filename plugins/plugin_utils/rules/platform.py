@@ -61,11 +61,12 @@ def probe_failed(ctx: Context) -> t.Iterator[Hit]:
             reasons.setdefault(probe, [str(row.get("reason", "")).rstrip(".") for row in ctx.state["unknown"] if row.get("probe") == probe])
     for probe, told in reasons.items():
         yield Hit(probe, "%s could not be read: %s." % (probe, "; ".join(told)),
-                  context="acting" if _forbids_acting(ctx, probe) else "default")
+                  context="acting" if ctx.purpose == "install" and _forbids_acting(ctx, probe) else "default")
 
 
 # What the state says about itself, and what every machine has.
-NO_EVIDENCE = ("schema", "gathered", "unknown", "unreadable", "not_recorded", "heard", "believed", "os", "container")
+NO_EVIDENCE = ("schema", "gathered", "unknown", "unreadable", "not_recorded", "heard", "believed", "os", "container", "space", "kernel.cmdline",
+               "package_manager.dkms_guard")
 # An empty list of these is an answer, too.
 LISTS = ("dkms", "packages", "gpus", "gpu_query", "libraries")
 
@@ -73,16 +74,18 @@ LISTS = ("dkms", "packages", "gpus", "gpu_query", "libraries")
 def no_evidence(ctx: Context) -> t.Iterator[Hit]:
     """Something is known about the node beside what was claimed of it."""
     if ctx.purpose == "audit" and ctx.state and not any(
-            _says_something(value, key, ctx.state.get("believed") or []) for key, value in ctx.state.items() if key not in NO_EVIDENCE):
+            _says_something(value, key, ctx.state.get("believed") or []) for key, value in ctx.state.items()):
         yield Hit("node", "Nothing of this node could be read that says anything about it.")
 
 
 def _says_something(value: t.Any, path: str, believed: t.Sequence[str]) -> bool:
+    if path in NO_EVIDENCE or path in believed:
+        return False
     if isinstance(value, t.Mapping):
         return path in LISTS or any(_says_something(inner, "%s.%s" % (path, key), believed) for key, inner in value.items())
     if isinstance(value, (list, tuple)):
         return bool(value) or path in LISTS
-    return value not in (None, "", False) and path not in believed
+    return value not in (None, "", False)
 
 
 def _forbids_acting(ctx: Context, probe: str) -> bool:
