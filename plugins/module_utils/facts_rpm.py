@@ -5,31 +5,134 @@
 
 from __future__ import annotations
 
-from ansible_collections.lockstep.gpu.plugins.module_utils import capture_rpm, parse_kernel, parse_rpm, parse_rpm_kernels
-from ansible_collections.lockstep.gpu.plugins.module_utils.probe_kinds import Special
+from ansible_collections.lockstep.gpu.plugins.module_utils import capture_rpm, parse_dnf, parse_dnf_plan, parse_dnf_run, parse_kernel
+from ansible_collections.lockstep.gpu.plugins.module_utils import parse_rpm, parse_rpm_kernels
+from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed
+from ansible_collections.lockstep.gpu.plugins.module_utils.probe_kinds import Function, Recorded, Special
 
+_ASKED = ("kmod-nvidia*", "nvidia-driver", "kernel", "kernel-core", "kernel-devel")
 # name: (level, how to take it live); docs/probes.md describes each.
 PROBES = {
     "rpm_list": ("local", Special(capture_rpm.rpm_list, "rpm -qa --qf '%s'" % parse_rpm.RPM_FORMAT)),
+    "dnf_module_states": ("local", Function(capture_rpm.reading("/etc/dnf/modules.d/*.module"), "tail -v -n +1 /etc/dnf/modules.d/*.module")),
+    "dnf_versionlock": ("local", Function(capture_rpm.reading(*capture_rpm.LOCKS), "tail -v -n +1 %s" % " ".join(capture_rpm.LOCKS))),
+    "dnf_config": ("local", Function(capture_rpm.reading(*capture_rpm.CONFIGS), "tail -v -n +1 %s" % " ".join(capture_rpm.CONFIGS))),
+    "dnf_repos": ("local", Function(capture_rpm.reading("/etc/yum.repos.d/*.repo"), "tail -v -n +1 /etc/yum.repos.d/*.repo")),
+    "dnf_modules": ("archive", Special(capture_rpm.asking("module", "list", "nvidia-driver"), "dnf module list nvidia-driver")),
+    "dnf_repoquery": ("archive", Special(capture_rpm.asking("repoquery", "--available", *_ASKED), "dnf repoquery " + " ".join(_ASKED))),
+    "dnf_transaction": ("archive", Special(capture_rpm.asking("--assumeno", "upgrade"), "dnf --assumeno upgrade")),
+    "dnf_run": ("bundle", Recorded("what a run of dnf or yum printed")),
 }
+_MOVED = ("upgrade", "downgrade", "remove")
 
 
 def section(reader):
-    """The part of the state that these probes fill.
+    """The part of the state that these probes fill; nothing where none of them has anything to say.
 
-    packages: as parse_rpm.packages() says. kernel.installed: rows as on other systems, by package. compilers.
-    package_manager: kind "dnf"; packages_complete: whether the list shows a whole system, so that what is not in it is not
-    there. Nothing at all where there is no list of RPM packages.
+    packages: as parse_rpm.packages() says; kernel.installed: rows as on other systems; compilers. package_manager:
+    kind: "dnf"; packages_complete: whether the list shows a whole system, so that what is not in it is not there;
+    absent: what rpm says is not installed;
+    broken: packages that are there in two versions, as an interrupted run leaves them;
+    modules: {name: {enabled, default, disabled, streams, profiles}}; versionlocks: rows of parse_dnf.parse_dnf_versionlock();
+    config: parse_dnf.parse_dnf_config(); sources: repositories, options.gpgcheck "0" where signatures are not checked;
+    available: {name: [versions, newest first]} of what repositories have; kmods: precompiled modules, as
+    parse_rpm_kernels.kmods() says, with `installed`; problems: of runs, rows of parse_dnf_run.parse_dnf_run();
+    transaction: parse_dnf_plan.parse_dnf_plan().
     """
     listing = reader.told("rpm_list", _listing)
-    if listing is None:
+    found = _answers(reader)
+    if listing is None and all(value is None for value in found.values()):
         dpkg = reader.seen("dpkg_list")
         if dpkg and dpkg.absent("dpkg_list"):
             reader.note("dpkg_list", dpkg.why() + ", and no list of RPM packages is known either")
         return {}
+    part = {} if listing is None else _installed(reader, listing)
+    rows = (listing or {"rows": []})["rows"] + [row for row in found["offered"] or [] if row["installed"]]
+    offered = None if found["offered"] is None else [row for row in found["offered"] if not row["installed"]]
+    kmods = parse_rpm_kernels.kmods(rows, True) + parse_rpm_kernels.kmods(offered or [], False)
+    manager = dict(part.pop("package_manager", {}), kind="dnf", config=found["config"], modules=_modules(found), versionlocks=found["locks"],
+                   problems=found["problems"], transaction=_with_old(found["plan"], part.get("packages") or {}),
+                   available=None if offered is None else _available(offered),
+                   kmods=None if listing is None and offered is None else kmods)
+    if found["repos"] is not None:
+        manager["sources"] = _sources(found["repos"], found["config"])
+    return dict(part, package_manager=manager)
+
+
+def _answers(reader):
+    """What dnf's files and outputs say; None for what is not known, or not there."""
+    run, plan = (reader.told(name, _transcript) for name in ("dnf_run", "dnf_transaction"))
+    both = [one for one in (plan, run) if one]
+    return {
+        "states": reader.parsed("dnf_module_states", parse_dnf.parse_dnf_module_states, absent=None),
+        "modules": reader.told("dnf_modules", _or_failure(parse_dnf.parse_dnf_modules)),
+        "locks": _locks(reader),
+        "config": reader.parsed("dnf_config", parse_dnf.parse_dnf_config, absent=None),
+        "repos": reader.parsed("dnf_repos", parse_dnf.parse_dnf_repos, absent=None),
+        "offered": reader.told("dnf_repoquery", _or_failure(parse_dnf.parse_dnf_repoquery)),
+        "problems": [row for one in both for row in one["problems"]] if both else None,
+        "plan": next((one["plan"] for one in both if one["plan"]), None),
+    }
+
+
+def _listing(text, rc):
+    """Parser of rpm_list; rpm -q ends with the number of packages that are not installed."""
+    listing, problems = parse_rpm.parse_rpm_list(text)
+    if rc and not (listing["rows"] or listing["absent"]):
+        return Parsed(None, problems or ["exit status %d without a list" % rc])
+    return Parsed(listing, problems)
+
+
+def _or_failure(parser):
+    """A parser of (text, rc) that takes a failure without any value for a failure, and "no match" for an answer."""
+    def parse(text, rc):
+        value, problems = parser(text)
+        if rc and not value and "o match" not in text:
+            return Parsed(None, problems or ["exit status %d: %s" % (rc, " ".join(text.split())[:200])])
+        return Parsed(value, problems)
+    return parse
+
+
+def _transcript(text, rc):
+    """Parser of dnf_run and dnf_transaction: {problems, plan}. dnf ends with 1 also where it was told to assume no."""
+    problems = parse_dnf_run.parse_dnf_run(text).value
+    plan, strange = parse_dnf_plan.parse_dnf_plan(text)
+    if rc and not problems and plan is None and "Nothing to do" not in text:
+        return Parsed(None, ["exit status %d for no reason that is known: %s" % (rc, " ".join(text.split())[-200:])])
+    return Parsed({"problems": problems, "plan": plan}, strange)
+
+
+def _locks(reader):
+    """The version locks; [] on an RPM system without any, also where the plugin is not installed."""
+    seen = reader.seen("dnf_versionlock")
+    if seen and seen.absent("dnf_versionlock"):
+        rpm = reader.seen("rpm_list")
+        return [] if rpm and rpm.rc == 0 else None
+    return reader.told("dnf_versionlock", _locks_or_failure)
+
+
+def _locks_or_failure(text, rc):
+    if rc and parse_dnf.no_versionlock_plugin(text):
+        return Parsed([], [])
+    return _or_failure(parse_dnf.parse_dnf_versionlock)(text, rc)
+
+
+def _modules(found):
+    """The module streams: what `dnf module list` says, completed by what is enabled by the node's own files."""
+    if found["modules"] is None and found["states"] is None:
+        return None
+    return {name: row for name, row in {**(found["states"] or {}), **(found["modules"] or {})}.items()
+            if row["enabled"] or row["disabled"] or parse_rpm.INTERESTING.fullmatch(name)}
+
+
+def _installed(reader, listing):
+    """The parts of the state that the list of packages fills."""
     rows, absent = listing["rows"], listing["absent"]
     whole = parse_rpm.complete(rows)
-    part = {"packages": parse_rpm.packages(rows, absent), "package_manager": {"kind": "dnf", "packages_complete": whole}}
+    packages = parse_rpm.packages(rows)
+    part = {"packages": packages,
+            "package_manager": {"packages_complete": whole, "broken": parse_rpm.duplicates(packages) if rows else None,
+                                "absent": sorted(name for name in absent if parse_rpm.INTERESTING.fullmatch(name))}}
     installed = _kernels(reader, parse_rpm_kernels.kernels(rows, absent))
     if installed or whole:
         part["kernel"] = {"installed": installed}
@@ -39,12 +142,26 @@ def section(reader):
     return part
 
 
-def _listing(text, rc):
-    """Parser of rpm_list; rpm -q ends with the number of packages that are not installed."""
-    listing, problems = parse_rpm.parse_rpm_list(text)
-    if rc and not (listing["rows"] or listing["absent"]):
-        return parse_rpm.Parsed(None, problems or ["exit status %d without a list" % rc])
-    return parse_rpm.Parsed(listing, problems)
+def _available(rows):
+    """{name: [versions]} of rows of a repository, for what is interesting."""
+    table = parse_rpm.packages(rows)
+    return {name: [row["version"], *row.get("others", [])] for name, row in table.items()}
+
+
+def _with_old(plan, packages):
+    """The transaction with the versions that are installed now, where the table does not have them."""
+    for row in [row for name in _MOVED for row in (plan or {}).get(name, [])]:
+        if row["old"] is None:
+            row["old"] = (packages.get(row["name"]) or {}).get("version")
+    return plan
+
+
+def _sources(repos, config):
+    """Repositories in the form of apt's sources; dnf's own setting counts where a repository has none."""
+    general = (config or {}).get("gpgcheck")
+    return [{"file": repo["file"] or "/etc/yum.repos.d", "id": repo["id"], "types": ["rpm"], "uris": repo["uris"], "enabled": repo["enabled"],
+             "options": {} if checked is None else {"gpgcheck": "1" if checked else "0"}}
+            for repo in repos for checked in [general if repo["gpgcheck"] is None else repo["gpgcheck"]]]
 
 
 def _kernels(reader, owned):

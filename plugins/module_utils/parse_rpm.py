@@ -44,35 +44,37 @@ INTERESTING = re.compile(
 
 
 def parse_rpm_list(text):
-    """A list of installed packages to {rows: [{name, epoch, version, release, arch}], absent: [names]}.
+    """A list of installed packages to {rows: [{name, epoch, version, release, arch, repo}], absent: [names]}.
 
     One package a line, in columns ("name epoch version release arch" with blanks, tabs, commas or bars between, epoch or
     release or arch left out) or as rpm prints names (nvidia-driver-3:550.54.15-1.el9.x86_64, also with --last's dates); or the
     tables of `dnf list installed` and `zypper search -s`. absent: what rpm says is not installed. A value that is not there is
     None; an epoch of 0 and "(none)" are None.
     """
-    rows, absent, problems = [], [], []
-    installed, pending = True, None
+    rows, problems = parse_table(text, installed=True)
+    missing = [found.group(1) or found.group(2) for found in map(_NOT_INSTALLED.search, text.splitlines()) if found]
+    return Parsed({"rows": [row for row in rows if row.pop("installed")], "absent": missing}, problems)
+
+
+def parse_table(text, installed):
+    """Every package of a list, with `installed` by the heading above it; the argument is for rows without a heading."""
+    rows, problems, pending = [], [], ""
     for number, line in enumerate(text.splitlines(), 1):
         stripped = line.strip()
-        missing = _NOT_INSTALLED.search(line)
-        if missing:
-            absent.append(missing.group(1) or missing.group(2))
-        elif _INSTALLED_HEADING.fullmatch(stripped):
-            installed = True
-        elif _OTHER_HEADING.fullmatch(stripped):
-            installed = False
-        elif stripped and not _NOISE.fullmatch(line):
-            # A table breaks the line after a name that fills its column.
-            if pending and line[:1].isspace():
-                line, stripped = "%s %s" % (pending, stripped), "%s %s" % (pending, stripped)
-            pending = stripped if _NAME_ARCH.fullmatch(stripped) and not _NEVRA.fullmatch(stripped) else None
-            row = None if pending else parse_row(stripped)
-            if row and installed:
-                rows.append(row)
-            elif not row and not pending:
-                problems.append(not_understood(number, line))
-    return Parsed({"rows": rows, "absent": absent}, problems)
+        if _INSTALLED_HEADING.fullmatch(stripped) or _OTHER_HEADING.fullmatch(stripped):
+            installed = bool(_INSTALLED_HEADING.fullmatch(stripped))
+            continue
+        if not stripped or _NOT_INSTALLED.search(line) or _NOISE.fullmatch(line):
+            continue
+        # A table breaks the line after a name that fills its column.
+        words = "%s %s" % (pending, stripped) if pending and line[0].isspace() else stripped
+        pending = words if _NAME_ARCH.fullmatch(words) and not _NEVRA.fullmatch(words) else ""
+        row = None if pending else parse_row(words)
+        if row:
+            rows.append(dict(row, installed=installed))
+        elif not pending:
+            problems.append(not_understood(number, line))
+    return Parsed(rows, problems)
 
 
 def parse_row(line):
@@ -87,7 +89,7 @@ def parse_row(line):
         return whole
     named = _NAME_ARCH.fullmatch(words[0])
     if named and len(words) in (2, 3) and _is_version(words[1]):
-        return _row(named.group("name"), words[1], named.group("arch"))
+        return dict(_row(named.group("name"), words[1], named.group("arch")), repo=words[2] if len(words) == 3 else None)
     return _columns(words)
 
 
@@ -138,7 +140,7 @@ def _row(name, evr, arch):
 
 def _full(name, epoch, version, release, arch):
     return {"name": name, "epoch": None if epoch in (None, "0", "(none)") else epoch, "version": version, "release": release,
-            "arch": None if arch == "(none)" else arch}
+            "arch": None if arch == "(none)" else arch, "repo": None}
 
 
 def evr(row):
@@ -151,11 +153,11 @@ def complete(rows):
     return {"glibc", "rpm"} <= {row["name"] for row in rows}
 
 
-def packages(rows, absent=(), chosen=lambda name: INTERESTING.fullmatch(name)):
+def packages(rows, chosen=INTERESTING.fullmatch):
     """The state's package table, in the form of parse_dpkg.packages(): {key: package}.
 
     A key is the name, with ":i686" for 32-bit packages beside 64-bit ones. Of several versions of one package (kernels) the
-    newest counts; the others are listed under `others`, newest first. What rpm calls not installed has that status.
+    newest counts; the others are listed under `others`, newest first.
     """
     versions, arches = {}, {}
     wide = any(row["arch"] in ("x86_64", "aarch64") for row in rows)
@@ -164,15 +166,14 @@ def packages(rows, absent=(), chosen=lambda name: INTERESTING.fullmatch(name)):
             key = "%s:%s" % (row["name"], row["arch"]) if wide and row["arch"] in _32_BIT else row["name"]
             versions.setdefault(key, set()).add(evr(row))
             arches[key] = row["arch"] or arches.get(key)
-    table = {name: _package(None, None, "not-installed") for name in absent if chosen(name)}
+    table = {}
     for key, found in versions.items():
         newest, *others = sorted(found, key=versions_rpm.sort_key, reverse=True)
-        table[key] = dict(_package(newest, arches[key], "installed"), **({"others": others} if others else {}))
+        table[key] = {"version": newest, "arch": arches[key], "source": None, "source_version": newest, "status": "installed", "hold": None,
+                      "auto": None}
+        if others:
+            table[key]["others"] = others
     return table
-
-
-def _package(version, arch, status):
-    return {"version": version, "arch": arch, "source": None, "source_version": version, "status": status, "hold": None, "auto": None}
 
 
 def compilers(rows):
@@ -180,3 +181,8 @@ def compilers(rows):
     found = [{"name": row["name"], "version": row["version"]} for row in rows
              if re.fullmatch(r"gcc(\d+)?|clang|(gcc-toolset|devtoolset)-\d+-gcc", row["name"])]
     return sorted(found, key=lambda item: item["name"])
+
+
+def duplicates(packages):
+    """Names that are there in several versions though only one can be: what an interrupted run leaves behind."""
+    return sorted(name for name, row in packages.items() if row.get("others") and not re.fullmatch(r"kernel.*|kmod-.*|gpg-pubkey", name))

@@ -57,3 +57,27 @@ def release_of(row):
         return release
     # Without -core the variant is EL 7's, which writes it differently.
     return "%s+%s" % (release, variant) if found.group("core") else "%s.%s" % (release, variant)
+
+
+# kmod-nvidia-535.183.06-4.18.0-553.22.1: a module that was built for one driver and one kernel.
+_KMOD = re.compile(r"kmod-nvidia-(?P<open>open-)?(?P<driver>\d{3}\.\d+(?:\.\d+)?)-(?P<kernel>\d+\.\d+\.\d+-\d[\w.]*)")
+
+
+def without_dist(release):
+    """A kernel release as kmods name it: 4.18.0-553.22.1.el8_10.x86_64 is 4.18.0-553.22.1."""
+    return re.sub(r"\.(?:el|fc|amzn|x86_64|aarch64).*", "", release or "")
+
+
+def kmods(rows, installed):
+    """The precompiled driver modules among packages: [{package, version, driver, kernel, flavour, arch, installed}].
+
+    kernel: without the distribution's mark, see without_dist().
+    """
+    found = []
+    for row in rows:
+        name = _KMOD.fullmatch(row["name"])
+        if name:
+            found.append({"package": row["name"], "version": parse_rpm.evr(row), "driver": name.group("driver"),
+                          "kernel": without_dist(name.group("kernel")), "flavour": "open" if name.group("open") else None,
+                          "arch": row["arch"], "installed": installed})
+    return found

@@ -1,0 +1,101 @@
+# Copyright: (c) 2026, lockstep.gpu contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a run of dnf or yum said: why it failed.
+
+Sources of the sentences: libdnf's and libdnf5's problem rules (goal.cpp, logs.cpp), dnf's cli.py, yum's cli.py, NVIDIA's dnf plugin.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ansible_collections.lockstep.gpu.plugins.module_utils import parse_rpm
+from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed
+
+_PACKAGE = r"(?P<package>\S+)"
+_FROM = r"(?: from (?P<repo>\S+))?"
+_OTHER = r"(?P<other>\S+)(?: from \S+)?"
+# reason: the sentence, wherever it stands in a line. package, other: names as written, perhaps with version and architecture.
+SENTENCES = (
+    ("modular_filtering", r"filtered out by modular filtering for argument: " + _PACKAGE),
+    ("modular_filtering", r"package %s%s is filtered out by modular filtering" % (_PACKAGE, _FROM)),
+    ("exclude_filtering", r"filtered out by exclude filtering for argument: " + _PACKAGE),
+    ("exclude_filtering", r"package %s%s is filtered out by exclude filtering" % (_PACKAGE, _FROM)),
+    ("exclude_filtering", r"Argument '(?P<package>[^' ]+)' matches only excluded packages"),
+    ("exclude_filtering", r"Unable to find a match(?: due to excludes)?: (?P<package>\S+)(?= .*excluded)"),
+    ("stream_switch", r"would result in switching of module '(?P<package>[^']+)' stream '(?P<old>[^']+)' to stream '(?P<new>[^']+)'"),
+    ("stream_switch", r"[Mm]odule '?(?P<package>[\w.+-]+?)'?:? .*[Cc]annot be switched from '?(?P<old>[\w.+-]+?)'? to '?(?P<new>[\w.+-]+)'?"),
+    ("cannot_install_both", r"cannot install both %s%s and %s" % (_PACKAGE, _FROM, _OTHER)),
+    ("nothing_provides", r"nothing provides (?:requested )?(?P<what>\S+(?: [<>=]+ \S+)?)(?: needed by %s%s)?" % (_PACKAGE, _FROM)),
+    ("requires", r"package %s%s requires (?P<what>\S+(?: [<>=]+ \S+?)?), but none of the providers can be installed" % (_PACKAGE, _FROM)),
+    ("conflicts", r"package %s%s conflicts with (?P<what>\S+(?: [<>=]+ \S+)?) provided by %s" % (_PACKAGE, _FROM, _OTHER)),
+    ("obsoletes", r"package %s%s (?:implicitly )?obsoletes (?P<what>\S+(?: [<>=]+ \S+)?) provided by %s" % (_PACKAGE, _FROM, _OTHER)),
+    ("obsoleted", r"Package (?P<package>\S+) is obsoleted by (?P<other>[^\s,]+)"),
+    ("file_conflict", r"file (?P<what>\S+) from install of %s conflicts with file from package %s" % (_PACKAGE, _OTHER)),
+    ("file_conflict", r"file (?P<what>\S+) conflicts between attempted installs of %s and %s" % (_PACKAGE, _OTHER)),
+    ("no_match", r"No match for argument: " + _PACKAGE),
+    ("no_match", r"No package (?P<package>\S+) available"),
+    ("no_match", r"No candidates? (?:found )?for (?:argument )?'?(?P<package>[^\s']+)"),
+    ("skipped_kernel", r"Skipping kernel installation since no .*?kernel module package (?P<package>\S+) for kernel(?: version)? ?(?P<what>\S+)"
+                       r" and (?:NVIDIA )?driver (?P<other>\S+) could be found"),
+    ("bad_signature", r"(?:GPG|OpenPGP) check (?:for package \"(?P<package>[^\"]+)\".* )?(?:has )?(?:FAILED|failed)"),
+    ("bad_signature", r"Public key for (?P<package>\S+) is not installed"),
+    ("bad_signature", r"Package (?P<package>\S+) is not signed"),
+    ("bad_signature", r"The GPG keys listed for the \"(?P<repo>[^\"]+)\" repository are already installed but they are not correct"),
+    ("locked", r"Waiting for process with pid (?P<what>\d+) to finish"),
+    ("locked", r"Existing lock (?P<package>\S+): another copy is running as pid (?P<what>\d+)"),
+    ("locked", r"Another app is currently holding the (?:yum|dnf) lock"),
+    ("locked", r"Failed to obtain the transaction lock"),
+    ("no_metadata", r"Failed to download metadata(?: for repo '(?P<repo>[^']+)'| \(.*\) for repository \"(?P<package>[^\"]+)\")?"),
+    ("no_space", r"At least (?P<what>\S+) more space needed on the (?P<package>\S+) filesystem"),
+    ("no_space", r"installing package (?P<package>\S+) needs (?P<what>\S+) (?:more space )?on the (?P<other>\S+) filesystem"),
+)
+_COMPILED = tuple((reason, re.compile(sentence)) for reason, sentence in SENTENCES)
+# One line may name several.
+_NOT_FOUND = re.compile(r"Unable to find a match: (?P<packages>.*)")
+# A sentence of libdnf is short; nothing longer is searched.
+_LONGEST = 2000
+
+
+def parse_dnf_run(text):
+    """The output of a run to the problems it names, each once: [{reason, package, version, arch, other, what, repo, old, new}].
+
+    package: a name; version and arch where they were written with it; other: a row {name, version, arch} of the second package.
+    What is not said is None. Lines that name no problem are what a run prints anyway.
+    """
+    found = []
+    # Ansible shows a failed run as one line of JSON.
+    for line in text.replace("\\n", "\n").splitlines():
+        found += [row for row in _problems(line[:_LONGEST]) if row not in found]
+    # dnf also says "no match" for what it filters out: such a package is there.
+    filtered = {row["package"] for row in found if row["reason"] in ("modular_filtering", "exclude_filtering")}
+    return Parsed([row for row in found if row["reason"] != "no_match" or row["package"] not in filtered], [])
+
+
+def _problems(line):
+    missing = _NOT_FOUND.search(line)
+    if missing:
+        return [_problem("no_match", {"package": word}) for word in missing.group("packages").split()]
+    for reason, sentence in _COMPILED:
+        match = sentence.search(line)
+        if match:
+            return [_problem(reason, match.groupdict())]
+    return []
+
+
+def _problem(reason, said):
+    row = dict({"reason": reason}, **dict.fromkeys(("package", "version", "arch", "other", "what", "repo", "old", "new")))
+    row.update((key, said.get(key)) for key in ("what", "repo", "old", "new"))
+    row.update(zip(("package", "version", "arch"), _named(said.get("package"))))
+    if said.get("other"):
+        row["other"] = dict(zip(("name", "version", "arch"), _named(said["other"])))
+    return row
+
+
+def _named(word):
+    """(name, version, arch) of a package as a sentence writes it."""
+    if not word:
+        return None, None, None
+    row = parse_rpm.nevra(word.rstrip(",;")) or parse_rpm.nevra(word.rstrip(",.;"))
+    return (row["name"], parse_rpm.evr(row), row["arch"]) if row else (word.rstrip(",;"), None, None)
