@@ -17,7 +17,7 @@ ORDER = (
     # what the next boot takes
     "set_default_kernel", "remove_or_hold", "blacklist", "rebuild_initramfs",
     # modules
-    "dkms_install", "dkms_build_install", "rebuild_ofed", "load_module", "rebuild",
+    "dkms_remove", "dkms_install", "dkms_build_install", "rebuild_ofed", "load_module", "rebuild",
     # selection and configuration
     "set_alternative", "run_ldconfig", "rewrite_file", "write_file",
     # services, and the node as a whole
