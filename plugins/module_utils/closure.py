@@ -17,6 +17,7 @@ Words
 """
 from __future__ import annotations
 
+import functools
 import re
 
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_apt import OWN_PRIORITY
@@ -29,7 +30,13 @@ ACTIONS = {"install": "install_exact", "upgrade": "install_exact", "downgrade": 
 
 def matches_any(patterns, text):
     """True when one of the regular expressions covers the whole of text."""
-    return any(re.fullmatch(pattern, text or "") for pattern in patterns or [])
+    return _matches_any(tuple(patterns or ()), text or "")
+
+
+# A node has hundreds of packages from few sources, and a fleet has the same ones on every node.
+@functools.lru_cache(maxsize=1 << 14)
+def _matches_any(patterns, text):
+    return any(re.fullmatch(pattern, text) for pattern in patterns)
 
 
 def owner(slices, source):

@@ -26,6 +26,20 @@ options:
     description: Where the JSON goes, on the controller.
     type: path
     required: true
+  judge:
+    description:
+      - Name of the variable that holds what M(lockstep.gpu.node_facts) returned; every host of the play that has one is judged
+        here, against its C(lockstep_stack), and all of them at once.
+      - C(lockstep_accept), C(lockstep_target) and C(lockstep_stacks_dirs) count, too.
+    type: str
+  lock:
+    description: A claim in short words (kernel, driver, cuda and so on), which counts for hosts that have no C(lockstep_stack).
+    type: dict
+  purpose:
+    description: V(audit) to judge what is there; V(install) where a change is at hand and what is unknown must stop it.
+    type: str
+    choices: [audit, install]
+    default: audit
   show:
     description: Whether to show the table, too. A play writes the file at its start, so that a run that breaks off leaves no old answer.
     type: bool

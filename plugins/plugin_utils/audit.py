@@ -46,6 +46,11 @@ def unreadable(failure: Row) -> Row:
             "not_proven": [], "plan": [], "changed": [], "state": None}
 
 
+def refused(code: str, message: str) -> Row:
+    """The record of a node for which something unusable was asked."""
+    return dict(unreadable({}), findings=[engine.finding(code, "lockstep_stack", message)], verdict=engine.verdict([engine.finding(code, "", "")]))
+
+
 def _from_given(given: t.Any, facts: knowledge.Facts) -> t.Tuple[Row, t.List[str]]:
     """(long form, what could not be read of it): a stranger's words must not keep the rest from being judged."""
     wanted, unread = claim.from_given(given)

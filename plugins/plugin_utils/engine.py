@@ -11,10 +11,7 @@ import functools
 import pathlib
 import typing as t
 
-import yaml
-
-from . import knowledge
-from . import actions
+from . import actions, claim, knowledge
 from .rules import apt, boot, containers, controller, cuda, dkms, dnf, driver, fabric, gpu, kernel, libraries, nccl, ofed, packages
 from .rules import platform, secure_boot
 from .rules.context import Context, Hit, Row, TargetError
@@ -39,7 +36,7 @@ def codes() -> t.Dict[str, Row]:
     """The table of codes: {code: {subject, meaning, contexts, remedy, example, raised_by?}}."""
     table: t.Dict[str, Row] = {}
     for path in sorted((pathlib.Path(__file__).parent / "rules" / "codes").glob("*.yml")):
-        table.update(yaml.safe_load(path.read_text(encoding="utf-8")) or {})
+        table.update(knowledge.read_yaml(path) or {})
     return table
 
 
@@ -55,9 +52,13 @@ def findings(stack: Row, state: t.Optional[Row] = None, target: t.Optional[Row] 
     perhaps accepted: true.
     Raises AcceptError for an entry of accept that cannot be read, TargetError for a target.
     """
-    ctx = Context(stack, state, target, plan, facts, purpose)
     accepted = [_accept_entry(entry) for entry in accept]
-    found = [_finding(rule.__name__, hit, accepted) for rule in RULES for hit in rule(ctx)]
+    found: t.List[Row] = []
+    # A claim may name alternatives: what is wrong with any of them is told, and told once.
+    for variant in claim.variants(stack):
+        ctx = Context(variant, state, target, plan, facts, purpose)
+        rows = [_finding(rule.__name__, hit, accepted) for rule in RULES for hit in rule(ctx)]
+        found += [row for row in rows if row not in found]
     return sorted(found, key=_rank)
 
 
@@ -72,6 +73,8 @@ def finding(code: str, subject: str, message: str, source: t.Optional[str] = Non
 
 def _printable(text: str) -> str:
     """Text that cannot command a terminal: parts of it come from a node's files and commands."""
+    if text.isprintable():
+        return text
     return "".join(char if char.isprintable() or char == "\n" else "?" for char in text.replace("\t", " "))
 
 

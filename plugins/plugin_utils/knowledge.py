@@ -26,8 +26,14 @@ FIRST_OPEN_BY_DEFAULT = 560
 
 
 # Words of a product name that name no board: the maker, a number of GPUs, the system around them.
-_SAYS_NOTHING = re.compile(r"nvidia|hgx|dgx|gpus?|edition|\d+x|x\d+|nvl\d+")
+_SAYS_NOTHING = re.compile(r"nvidia|hgx|dgx|gpus?|edition|\d+x|x\d+|nvl\d+|class|geforce|tesla|family|based|systems?")
 _MEMORY = re.compile(r"\d+gi?b|hbm\d\w*")
+
+
+def read_yaml(path: pathlib.Path) -> t.Any:
+    """The content of a YAML file of the collection; libyaml, where PyYAML has it, is ten times as fast."""
+    # Both loaders are safe ones.
+    return yaml.load(path.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
 
 
 @functools.lru_cache(maxsize=4)
@@ -39,7 +45,7 @@ def load(directory: t.Optional[str] = None) -> Facts:
     folder = pathlib.Path(directory) if directory else COMPAT_DIR
     facts = {}
     for path in sorted(folder.glob("*.yml")):
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = read_yaml(path)
         facts[path.stem] = _with_addresses(content, content.get("sources") or {})
     return facts
 
@@ -88,8 +94,31 @@ def branch(facts: Facts, version: str) -> t.Optional[Row]:
 
 
 def distribution(facts: Facts, system: t.Mapping[str, t.Any]) -> t.Optional[Row]:
-    """The row of a distribution release, or None when it is not served."""
-    return _first(facts["distributions"]["distributions"], id=system.get("id"), release=str(system.get("release")))
+    """The row of a distribution release, else that of the major release it belongs to: 9.4 is a 9, 12.5 a 12."""
+    parts = str(system.get("release")).split(".")
+    for length in range(len(parts), 0, -1):
+        row = _first(facts["distributions"]["distributions"], id=system.get("id"), release=".".join(parts[:length]))
+        if row:
+            return row
+    return None
+
+
+def served(facts: Facts, system: t.Mapping[str, t.Any]) -> bool:
+    """Whether site can install on this distribution release; others can only be judged."""
+    return bool(_first(facts["distributions"]["distributions"], id=system.get("id"), release=str(system.get("release")), served=True))
+
+
+def same_release(one: str, other: str) -> bool:
+    """Whether two releases are the same at the precision that both have: 9 and 9.4 are, 9.2 and 9.4 are not."""
+    have, want = str(one).split("."), str(other).split(".")
+    length = min(len(have), len(want))
+    return have[:length] == want[:length]
+
+
+def newest_below(facts: Facts, version: str) -> t.Optional[str]:
+    """The newest known driver that is older than a version."""
+    known = [name for row in facts["drivers"]["branches"] for name in row["versions"] if numbers(name) < numbers(version)]
+    return max(known, key=numbers, default=None)
 
 
 def kernel(facts: Facts, release: str) -> t.Optional[Row]:
@@ -129,6 +158,8 @@ def gpu(facts: Facts, name: str) -> t.Optional[Row]:
     """
     wanted = str(name).strip().lower()
     rows = [row for row in facts["gpus"]["gpus"] if row["id"] == wanted] or _gpus_named(facts, wanted)
+    if not rows:
+        return _of_architecture(facts, str(name).strip())
     if len({row["architecture"] for row in rows}) != 1:
         return None
     agreed = {key: value for key, value in rows[0].items() if all(key in row and row[key] == value for row in rows)}
@@ -137,12 +168,29 @@ def gpu(facts: Facts, name: str) -> t.Optional[Row]:
 
 def _gpus_named(facts: Facts, product: str) -> t.List[Row]:
     """The rows that have every word of a product; the memory's size counts only where a row knows that size."""
+    families = {family.split()[0].lower() for family in facts["gpus"]["architectures"]}
     words = {word for word in re.findall(r"[a-z0-9]+", product) if not _SAYS_NOTHING.fullmatch(word)}
-    for wanted in (words, {word for word in words if not _MEMORY.fullmatch(word)}):
+    # What stands in parentheses, and the name of an architecture, is said of a board and no part of its name.
+    plain = {word for word in re.findall(r"[a-z0-9]+", re.sub(r"\([^()]*\)", " ", product))
+             if not _SAYS_NOTHING.fullmatch(word) and word not in families}
+    for wanted in (words, {word for word in words if not _MEMORY.fullmatch(word)}, plain, {word for word in plain if not _MEMORY.fullmatch(word)}):
         rows = [row for row in facts["gpus"]["gpus"] if wanted and wanted <= _words(row["name"])]
         if rows:
             return rows
     return []
+
+
+def _of_architecture(facts: Facts, product: str) -> t.Optional[Row]:
+    """What the architectures of a family agree on, for a board that only says to which it belongs: "T550 (Turing)"."""
+    words = set(re.findall(r"[a-z]+", product.lower()))
+    families = {family.split()[0] for family in facts["gpus"]["architectures"]} & {word.capitalize() for word in words}
+    rows = [row for name, row in facts["gpus"]["architectures"].items() if name.split()[0] in families]
+    if len(families) != 1 or len({row["flavour"] for row in rows}) != 1:
+        return None
+    agreed = {key: value for key, value in rows[0].items() if all(row.get(key) == value for row in rows)}
+    last = [row["cuda"]["last"] for row in rows]
+    window = {"first": min((row["cuda"]["first"] for row in rows), key=numbers), "last": None if None in last else max(last, key=numbers)}
+    return dict({"last_branch": None}, **agreed, cuda=window, name=product, architecture=families.pop())
 
 
 def _words(name: str) -> t.Set[str]:

@@ -8,8 +8,8 @@ import functools
 import re
 import typing as t
 
-from ansible_collections.lockstep.gpu.plugins.module_utils import versions
-from ansible_collections.lockstep.gpu.plugins.plugin_utils import installed_kernels, knowledge, next_boot
+from ansible_collections.lockstep.gpu.plugins.module_utils import closure, versions
+from ansible_collections.lockstep.gpu.plugins.plugin_utils import claim_text, installed_kernels, knowledge, next_boot
 
 Row = t.Dict[str, t.Any]
 
@@ -67,7 +67,8 @@ class Context:
     @functools.cached_property
     def gpu_names(self) -> t.List[str]:
         """PCI ids (or products) of the NVIDIA GPUs that the node can use, each once, in order."""
-        named = [gpu.get("id") for gpu in knowledge.usable_gpus(self.state)] or self.target.get("gpus") or []
+        named = ([gpu.get("id") for gpu in knowledge.usable_gpus(self.state)] or self.target.get("gpus")
+                 or (self.stack.get("expect") or {}).get("products") or [])
         nvidia = [str(name) for name in named if name and (":" not in str(name) or str(name).lower().startswith("10de:"))]
         return list(dict.fromkeys(nvidia))
 
@@ -85,8 +86,18 @@ class Context:
     @functools.cached_property
     def kernel(self) -> t.Optional[str]:
         """The release of the kernel that has to work: the stack's, else the target's, else the running one."""
-        return ((self.stack.get("kernel") or {}).get("release") or self.target.get("kernel")
+        return (self.claimed_kernel.get("release") or self.target.get("kernel") or self._hwe_series
                 or ((self.state.get("kernel") or {}).get("running") if not self.container else None))
+
+    @functools.cached_property
+    def claimed_kernel(self) -> Row:
+        """What the stack says of its kernel, else what the target does: release, and in a claim compiler, headers, kaslr, hwe."""
+        return self.stack.get("kernel") or self.target.get("claimed_kernel") or {}
+
+    @property
+    def _hwe_series(self) -> t.Optional[str]:
+        """The newest hardware-enablement series of the distribution, where that is what the kernel is called."""
+        return (knowledge.distribution(self.facts, self.os) or {}).get("hwe_kernel") if self.claimed_kernel.get("hwe") else None
 
     @functools.cached_property
     def installed_kernel(self) -> t.Optional[Row]:
@@ -138,8 +149,7 @@ class Context:
     def packages_from(self, patterns: t.Iterable[str]) -> t.Dict[str, Row]:
         """The installed packages whose source package fits one of the regular expressions."""
         patterns = list(patterns)
-        return {name: row for name, row in self.packages.items()
-                if any(re.fullmatch(pattern, row.get("source") or name) for pattern in patterns)}
+        return {name: row for name, row in self.packages.items() if closure.matches_any(patterns, row.get("source") or name)}
 
     def members(self, product: str, one_version: bool = False) -> t.Dict[str, Row]:
         """The installed packages of a product by their names (families.yml); one_version: only those that share its version."""
@@ -190,10 +200,10 @@ def read_target(target: t.Mapping[str, t.Any]) -> Row:
         raise TargetError("target.%s: is not a key of a target; known: os, gpus, kernel, nics, secure_boot" % strange[0])
     system = target.get("os")
     if isinstance(system, str):
-        found = re.fullmatch(r"([A-Za-z]+)[-_ ]?(\d[\d.]*)", system.strip())
-        if not found:
+        words, system = system.strip(), claim_text.system(system)
+        # Prose about several distributions names none.
+        if not system and re.fullmatch(r"[\w.-]*", words):
             raise TargetError("target.os: expected a mapping or text like debian-13")
-        system = {"id": found.group(1).lower(), "release": found.group(2)}
     if not isinstance(system, (t.Mapping, type(None))):
         raise TargetError("target.os: expected a mapping or text like debian-13")
     gpus = target.get("gpus")
@@ -203,8 +213,10 @@ def read_target(target: t.Mapping[str, t.Any]) -> Row:
     if not isinstance(kernel, (str, type(None))):
         raise TargetError("target.kernel: expected the release of a kernel as text")
     names = [gpus] if isinstance(gpus, str) else gpus or []
-    return {"os": {str(key): _plain("target.os.%s" % key, value) for key, value in (system or {}).items() if value is not None},
-            "gpus": [_plain("target.gpus", name) for name in names if name is not None], "kernel": kernel}
+    said = claim_text.kernel(kernel) if kernel else {}
+    os = {str(key): _plain("target.os.%s" % key, value) for key, value in (system or {}).items() if value is not None}
+    return {"os": claim_text.system_fields(os), "kernel": said.get("release"), "claimed_kernel": said,
+            "gpus": [product for name in names if name is not None for product in claim_text.gpus(_plain("target.gpus", name))]}
 
 
 def _plain(key: str, value: t.Any) -> str:
