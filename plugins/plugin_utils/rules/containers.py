@@ -61,7 +61,8 @@ def _stale(path: str, old: t.List[str], installed: t.Set[str], missing: t.List[s
     if missing:
         words.append("names files that are not there: %s%s" % (", ".join(missing[:3]), " and %d more" % (len(missing) - 3) if len(missing) > 3 else ""))
     subject = "%s: %s" % (path, " / ".join([", ".join(old), listed(installed)]) if old and installed else ", ".join(old) or missing[0])
-    return Hit(subject, "The CDI specification %s %s." % (path, ", and ".join(words)), _CDI, "running" if run.get("missing") or run.get("unresolved") else "default",
+    context = "running" if run.get("missing") or run.get("unresolved") else "default"
+    return Hit(subject, "The CDI specification %s %s." % (path, ", and ".join(words)), _CDI, context,
                (actions.step("rewrite_file", path, command="nvidia-ctk cdi generate --output=%s" % path),))
 
 

@@ -244,8 +244,8 @@ def revision_coupling(ctx: Context) -> t.Iterator[Hit]:
                 name, row["version"], driver), _GUIDE, do=(_move(ctx, name, driver),))
     refused = facts.fabric(ctx).get("mismatch")
     if refused and refused["user"] != refused["kernel"]:
-        yield Hit("NVSwitch library %(user)s / %(kernel)s" % refused, "The NVSwitch driver %(kernel)s refused a program of version %(user)s; libnvidia-nscq and "
-                  "fabric manager must be exactly the driver's version." % refused, _GUIDE)
+        yield Hit("NVSwitch library %(user)s / %(kernel)s" % refused, "The NVSwitch driver %(kernel)s refused a program of version %(user)s; libnvidia-nscq "
+                  "and fabric manager must be exactly the driver's version." % refused, _GUIDE)
 
 
 RULES = (fabric_manager_version_differs, fabric_manager_version_would_differ, fabric_manager_missing, fabric_manager_not_needed,
