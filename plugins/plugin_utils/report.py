@@ -59,6 +59,8 @@ def _node(name: str, node: Row) -> t.List[str]:
     verdict = node.get("verdict", "unknown")
     steps = len(node.get("changed") or [])
     meaning = "after %d steps" % steps if verdict == "in_sync" and steps else MEANINGS[verdict]
+    if verdict == "in_sync" and node.get("state") == {}:
+        meaning = "nothing that is known speaks against it"
     title = "%s %s %s: %s " % (RULE * 2, name, verdict.upper(), meaning)
     lines = [title[:WIDTH] + RULE * max(0, WIDTH - len(title))]
     components = [(row.get("name"), row.get("wanted"), row.get("have"), row.get("state")) for row in node.get("components") or []]
@@ -145,7 +147,8 @@ def _findings(findings: t.Sequence[Row]) -> t.List[str]:
         label = LABELS[severity] + (" (accepted)" if accepted else "")
         if len(rows) <= TOLD_SINGLY:
             for row in rows:
-                lines += ["  %s %s" % (label, code), *_told(row["message"], row)]
+                # In the form that lockstep_accept takes.
+                lines += [*_wrapped("%s@%s" % (code, row["subject"]), "  %s " % label, "      "), *_told(row["message"], row)]
         else:
             subjects = "%d times: %s" % (len(rows), ", ".join(row["subject"] for row in rows))
             lines += ["  %s %s" % (label, code), *_told(subjects, rows[0])]
