@@ -77,11 +77,13 @@ def parse_grubenv(text):
 
 
 def parse_grub_menu(text):
-    """grub.cfg to its entries in order: [{title, id, number, path, kernel}].
+    """grub.cfg to its entries in order: [{title, id, number, path, kernel}]; also the lines that grep finds menuentry and submenu in.
 
     number is the position path ("1>0"), path that of ids and titles joined by ">"; kernel is the release in the file
     name of the entry's linux command, None when it has none (a submenu, another system).
     """
+    if not re.search(r"^[ \t]*}", text, re.MULTILINE):
+        return _menu_of_lines(text)
     entries, problems, stack, counters = [], [], [], [0]
     # Every open brace, with the entry that it opened or None (a function): indents tell nothing, since grub-mkconfig
     # writes entries inside of an `if`, and people write their own.
@@ -111,6 +113,38 @@ def parse_grub_menu(text):
     if not entries:
         problems.append("no menu entry")
     return Parsed(entries or None, problems)
+
+
+def _menu_of_lines(text):
+    """The opening lines alone (grep 'menuentry\\|submenu', perhaps with line numbers): an indented entry is below the last submenu.
+
+    The kernel is that of the title; the first entry of 10_linux names none, and boots what the first one below its submenu does.
+    """
+    entries, problems, counters, submenu = [], [], [0], None
+    for number, raw in enumerate(text.splitlines(), 1):
+        line = re.sub(r"^\d+[:-]", "", raw)
+        words = line.split()
+        if not words or words[0] not in ("menuentry", "submenu"):
+            continue
+        if len(entries) >= _MOST_ENTRIES:
+            return Parsed(None, ["more than %d entries" % _MOST_ENTRIES])
+        inside = submenu is not None and line[:1].isspace()
+        counters = counters[:2] if inside else counters[:1]
+        try:
+            entry = _entry(line if line.rstrip().endswith("{") else line + " {", [submenu] if inside else [], counters)
+        except (ValueError, IndexError):
+            problems.append(not_understood(number, raw))
+            continue
+        title = re.search(r"with Linux (\d\S*)", entry["title"])
+        entry["kernel"] = title.group(1) if title else None
+        if entry["submenu"]:
+            submenu = entry
+            counters.append(0)
+        entries.append(entry)
+    below = next((entry["kernel"] for entry in entries if entry["parents"] and entry["kernel"]), None)
+    if below and (entries[0]["id"] or "").startswith("gnulinux-simple"):
+        entries[0]["kernel"] = below
+    return Parsed(entries or None, problems if entries else problems or ["no menu entry"])
 
 
 def _entry(line, stack, counters):
@@ -206,3 +240,15 @@ def environment_writable(mount):
     if kind in _UNWRITABLE_TYPES or (_UNWRITABLE_DEVICES.match(device) and not _PLAIN_DEVICES.match(device)):
         return False
     return True if device.startswith("/dev/") else None
+
+
+def parse_reboot_marks(text):
+    """/run/reboot-required.pkgs (a package a line), or /run/reboot-required (a sentence), to the packages' names."""
+    words = [line.strip() for line in text.splitlines() if line.strip()]
+    return Parsed(sorted({word for word in words if re.fullmatch(r"[a-z0-9][a-z0-9.+-]+", word)}), [])
+
+
+def parse_sysconfig_kernel(text):
+    """/etc/sysconfig/kernel of RPM systems: whether a newly installed kernel becomes the default (UPDATEDEFAULT); None unsaid."""
+    found = re.findall(r"^\s*UPDATEDEFAULT=[\"']?(\w+)", text, re.MULTILINE)
+    return Parsed(found[-1].lower() == "yes" if found else None, [])

@@ -11,10 +11,13 @@ import pytest
 from ansible_collections.lockstep.gpu.plugins.module_utils import parse_alternatives, parse_apt, parse_boot, parse_common
 from ansible_collections.lockstep.gpu.plugins.module_utils import parse_dkms, parse_dpkg, parse_kernel, parse_libraries
 from ansible_collections.lockstep.gpu.plugins.module_utils import parse_cuda, parse_gpu_marks, parse_modules, parse_nvidia_query, parse_nvidia_smi, parse_os, parse_pci
+from ansible_collections.lockstep.gpu.plugins.module_utils import parse_bls, parse_build
+from ansible_collections.lockstep.gpu.plugins.module_utils import parse_dnf, parse_dnf_plan, parse_dnf_run, parse_rpm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-MODULES = (parse_alternatives, parse_apt, parse_boot, parse_common, parse_dkms, parse_dpkg, parse_kernel, parse_libraries,
+MODULES = (parse_dnf, parse_dnf_plan, parse_dnf_run, parse_rpm,
+           parse_alternatives, parse_bls, parse_build, parse_apt, parse_boot, parse_common, parse_dkms, parse_dpkg, parse_kernel, parse_libraries,
            parse_cuda, parse_gpu_marks, parse_modules, parse_nvidia_query, parse_nvidia_smi, parse_os, parse_pci)
 # Those that unpack a Parsed for a caller of their own return plain values.
 PLAIN = ("parse_alternatives", "parse_dpkg_list", "parse_own_pins")
@@ -22,7 +25,10 @@ PARSERS = sorted(((module, name) for module in MODULES for name in vars(module)
                   if name.startswith("parse_") and getattr(vars(module)[name], "__module__", "") == module.__name__),
                  key=lambda pair: pair[1])
 RECORDINGS = [path.read_bytes() for path in sorted((pathlib.Path(__file__).parents[3] / "fixtures" / "bundles").glob("*/*.txt"))]
-FRAGMENTS = ["==> /a <==", "==> /x.sources <==", "nvidia/1, k, x86_64: installed", "menuentry 'a' --id b {", "submenu 'c' {", "}",
+FRAGMENTS = ["Installing:", " kernel x86_64 1-1 baseos 1 M", "   replacing kernel.x86_64 1-0", "a-1:1-1.x86_64", "a.x86_64", "Installed Packages",
+             "[[packages]]", "name = \"a\"", "key = \"evr\"", "[main]", "exclude=a", "nvidia-driver 570 [d][e] default [d] [i], b c",
+             " Problem: cannot install both a-1-1.x86_64 and b-1-2.x86_64", "No match for argument: a", "Name : a", "Stream : b [e]",
+             "==> /a <==", "==> /x.sources <==", "nvidia/1, k, x86_64: installed", "menuentry 'a' --id b {", "submenu 'c' {", "}",
              "\tlinux /boot/vmlinuz-6", "# GRUB Environment Block", "a=b", "auto", "/a", "", "5", "Name: x", "Status: auto",
              "Alternative: /a", " b c", "Package: a", "Pin: version 1", "Pin-Priority: x", "Types: deb", "URIs: u", "Suites: s",
              "deb [a] u s c", "filename: /x", "NVRM version: NVIDIA UNIX x86_64 Kernel Module 1", "\ufffd\0", "9" * 5000, "{" * 3000,
