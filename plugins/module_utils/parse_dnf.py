@@ -206,7 +206,7 @@ def parse_dnf_versionlock(text):
     locks, problems = [], []
     for number, line in enumerate(text.splitlines(), 1):
         word = line.split(" #")[0].strip()
-        if not word or word.startswith("#") or word.startswith("==> ") or _LOCK_NOISE.match(line) or _NO_PLUGIN.search(line):
+        if not word or word.startswith(("#", "==> ")) or _LOCK_NOISE.match(line) or _NO_PLUGIN.search(line):
             continue
         if re.search(r"\s", word) or not re.fullmatch(r"[!A-Za-z0-9*?\[][\w.+:~^*?\[\]!-]*", word):
             problems.append(not_understood(number, line))
@@ -294,4 +294,4 @@ def parse_dnf_repoquery(text):
     `dnf repoquery`, `dnf list [--showduplicates]`, `dnf list available`, `yum list`; a list without headings is what is there to
     be had.
     """
-    return parse_rpm.parse_table(text, installed=False)
+    return parse_rpm.read_table(text, installed=False)

@@ -23,7 +23,6 @@ SENTENCES = (
     ("exclude_filtering", r"filtered out by exclude filtering for argument: " + _PACKAGE),
     ("exclude_filtering", r"package %s%s is filtered out by exclude filtering" % (_PACKAGE, _FROM)),
     ("exclude_filtering", r"Argument '(?P<package>[^' ]+)' matches only excluded packages"),
-    ("exclude_filtering", r"Unable to find a match(?: due to excludes)?: (?P<package>\S+)(?= .*excluded)"),
     ("stream_switch", r"would result in switching of module '(?P<package>[^']+)' stream '(?P<old>[^']+)' to stream '(?P<new>[^']+)'"),
     ("stream_switch", r"[Mm]odule '?(?P<package>[\w.+-]+?)'?:? .*[Cc]annot be switched from '?(?P<old>[\w.+-]+?)'? to '?(?P<new>[\w.+-]+)'?"),
     ("cannot_install_both", r"cannot install both %s%s and %s" % (_PACKAGE, _FROM, _OTHER)),
@@ -37,8 +36,8 @@ SENTENCES = (
     ("no_match", r"No match for argument: " + _PACKAGE),
     ("no_match", r"No package (?P<package>\S+) available"),
     ("no_match", r"No candidates? (?:found )?for (?:argument )?'?(?P<package>[^\s']+)"),
-    ("skipped_kernel", r"Skipping kernel installation since no .*?kernel module package (?P<package>\S+) for kernel(?: version)? ?(?P<what>\S+)"
-                       r" and (?:NVIDIA )?driver (?P<other>\S+) could be found"),
+    ("skipped_kernel", (r"Skipping kernel installation since no .*?kernel module package (?P<package>\S+) for kernel(?: version)? ?(?P<what>\S+)"
+                        r" and (?:NVIDIA )?driver (?P<other>\S+) could be found")),
     ("bad_signature", r"(?:GPG|OpenPGP) check (?:for package \"(?P<package>[^\"]+)\".* )?(?:has )?(?:FAILED|failed)"),
     ("bad_signature", r"Public key for (?P<package>\S+) is not installed"),
     ("bad_signature", r"Package (?P<package>\S+) is not signed"),

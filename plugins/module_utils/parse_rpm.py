@@ -51,12 +51,12 @@ def parse_rpm_list(text):
     tables of `dnf list installed` and `zypper search -s`. absent: what rpm says is not installed. A value that is not there is
     None; an epoch of 0 and "(none)" are None.
     """
-    rows, problems = parse_table(text, installed=True)
+    rows, problems = read_table(text, installed=True)
     missing = [found.group(1) or found.group(2) for found in map(_NOT_INSTALLED.search, text.splitlines()) if found]
     return Parsed({"rows": [row for row in rows if row.pop("installed")], "absent": missing}, problems)
 
 
-def parse_table(text, installed):
+def read_table(text, installed):
     """Every package of a list, with `installed` by the heading above it; the argument is for rows without a heading."""
     rows, problems, pending = [], [], ""
     for number, line in enumerate(text.splitlines(), 1):
@@ -69,7 +69,7 @@ def parse_table(text, installed):
         # A table breaks the line after a name that fills its column.
         words = "%s %s" % (pending, stripped) if pending and line[0].isspace() else stripped
         pending = words if _NAME_ARCH.fullmatch(words) and not _NEVRA.fullmatch(words) else ""
-        row = None if pending else parse_row(words)
+        row = None if pending else read_row(words)
         if row:
             rows.append(dict(row, installed=installed))
         elif not pending:
@@ -77,7 +77,7 @@ def parse_table(text, installed):
     return Parsed(rows, problems)
 
 
-def parse_row(line):
+def read_row(line):
     """One package of a list, None when the line has no known form."""
     if line.count("|") >= 4:
         return _zypper_row([word.strip() for word in line.split("|")])
