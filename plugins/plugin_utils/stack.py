@@ -11,13 +11,15 @@ import typing as t
 
 import yaml
 
-from . import knowledge
-from .stack_schema import ALIASES, COMPONENTS, CUDA, SHORT_KEY, Field, StackError, close, kind_of, text, words
+from . import claim, claim_schema, knowledge
+from .stack_schema import ALIASES, COMPONENTS, CUDA, SHORT_KEY, Field, StackError, close, flag, kind_of, text, words
 
-__all__ = ["StackError", "expand", "names"]
+__all__ = ["StackError", "claims", "expand", "names"]
 
+CLAIMS = "claims"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-NOTES = ("description", "remarks", "name", "source", "as_of")
+# For people; missing: what keeps a claim from being exact.
+NOTES = {"description": text, "remarks": words, "name": text, "source": text, "as_of": text, "claim": flag, "missing": words}
 
 Folders = t.Union[None, str, t.Sequence[str]]
 
@@ -35,15 +37,23 @@ def expand(value: t.Any, stacks_dir: Folders = None, exact: bool = True,
         name = value.strip()
         if not name:
             raise StackError("lockstep_stack", "is not set", names(stacks_dir), code="stack_invalid")
-        result = _expand_mapping(_read_named(name, stacks_dir), exact, facts)
+        content = _read_named(name, stacks_dir)
+        if exact and isinstance(content, dict) and content.get("claim") is True:
+            raise _only_a_claim(name, content, stacks_dir)
+        result = _expand_mapping(content, exact, facts)
         result["name"] = name
         return result
     return _expand_mapping(value, exact, facts)
 
 
 def names(stacks_dir: Folders = None) -> t.List[str]:
-    """The names of every stack that can be asked for."""
+    """The names of every stack that can be asked for; claims, which can only be judged, are not among them."""
     return sorted({path.stem for folder in _folders(stacks_dir) for path in folder.glob("*.y*ml")})
+
+
+def claims(stacks_dir: Folders = None) -> t.List[str]:
+    """The names of the claims of the catalogue: files in a folder `claims` beside the stacks."""
+    return sorted({path.stem for folder in _folders(stacks_dir) for path in (folder / CLAIMS).glob("*.y*ml")})
 
 
 def _folders(stacks_dir: Folders) -> t.List[pathlib.Path]:
@@ -54,11 +64,23 @@ def _folders(stacks_dir: Folders) -> t.List[pathlib.Path]:
 def _read_named(name: str, stacks_dir: Folders) -> t.Any:
     if NAME.fullmatch(name):
         for folder in _folders(stacks_dir):
-            for path in (folder / (name + ".yml"), folder / (name + ".yaml")):
+            for path in (folder / (name + ".yml"), folder / (name + ".yaml"), folder / CLAIMS / (name + ".yml")):
                 if path.is_file():
-                    return _read_file(path)
+                    content = _read_file(path)
+                    # What lies among the claims is one, whatever it says of itself.
+                    return dict(content, claim=True) if path.parent.name == CLAIMS and isinstance(content, dict) else content
     raise StackError("lockstep_stack", "there is no stack named '%s'" % name[:80], close(name, names(stacks_dir)),
                      code="stack_unknown")
+
+
+def _only_a_claim(name: str, content: t.Mapping[str, t.Any], stacks_dir: Folders) -> StackError:
+    """The refusal of a claim where something would be installed: what it lacks, and the exact stacks there are."""
+    missing = content.get("missing") if isinstance(content.get("missing"), list) else []
+    system = (content.get("os") or {}).get("id") if isinstance(content.get("os"), dict) else None
+    exact = names(stacks_dir)
+    near = [one for one in exact if system and one.startswith(str(system))] or exact
+    return StackError("lockstep_stack", "'%s' is only a claim: it can be judged, but not installed%s" % (
+        name[:80], "; missing: " + ", ".join(str(word) for word in missing) if missing else ""), near)
 
 
 def _read_file(path: pathlib.Path) -> t.Any:
@@ -75,19 +97,22 @@ def _read_file(path: pathlib.Path) -> t.Any:
 def _expand_mapping(value: t.Any, exact: bool, facts: knowledge.Facts) -> t.Dict[str, t.Any]:
     if not isinstance(value, t.Mapping):
         raise StackError("lockstep_stack", "expected a name or a mapping, got %s" % kind_of(value), names(), code="stack_invalid")
-    given = _renamed("", value)
+    given = _renamed("", value if exact or not all(isinstance(key, str) for key in value) else claim.normal(value, facts))
+    if exact and (given.get("claim") is True or given.get("missing")):
+        raise _only_a_claim("this mapping", given, None)
     manager = given.pop("fabric_manager", None)
     if manager is not None:
         if given.get("fabric") is not None:
             raise StackError("fabric_manager", "say it once: here or under 'fabric'", code="stack_invalid")
         given["fabric"] = manager
     result: t.Dict[str, t.Any] = {}
+    known = COMPONENTS if exact else {**COMPONENTS, **claim_schema.FIELDS}
     for key, component in given.items():
         if key in NOTES:
             if component is not None:
-                result[key] = words(key, component, exact, facts) if key == "remarks" else text(key, component, exact, facts)
-        elif key not in COMPONENTS:
-            raise _unknown_key(key, [*COMPONENTS, *NOTES])
+                result[key] = NOTES[key](key, component, exact, facts)
+        elif key not in known:
+            raise _unknown_key(key, [*known, *NOTES])
         elif component is not None:
             result[key] = _component(key, component, exact, facts)
     if exact and "os" not in result:
@@ -97,7 +122,7 @@ def _expand_mapping(value: t.Any, exact: bool, facts: knowledge.Facts) -> t.Dict
 
 def _component(key: str, value: t.Any, exact: bool, facts: knowledge.Facts) -> t.Dict[str, t.Any]:
     given = _long_form(key, value, exact, facts)
-    fields = COMPONENTS[key]
+    fields = COMPONENTS.get(key, {}) if exact else {**COMPONENTS.get(key, {}), **claim_schema.FIELDS.get(key, {})}
     for name in given:
         if name not in fields:
             raise _unknown_key("%s.%s" % (key, name), fields)
@@ -126,7 +151,7 @@ def _long_form(key: str, value: t.Any, exact: bool, facts: knowledge.Facts) -> t
     if isinstance(value, (list, tuple)) and key == "cuda":
         return {"versions": value}
     if isinstance(value, (list, tuple, bool)) or key not in {*SHORT_KEY, "cuda", "os"}:
-        raise StackError(key, "expected a mapping, got %s" % kind_of(value), COMPONENTS[key], code="stack_invalid")
+        raise StackError(key, "expected a mapping, got %s" % kind_of(value), COMPONENTS.get(key, ()), code="stack_invalid")
     if key == "cuda":
         return {"versions": [value]}
     if key == "os":
@@ -187,4 +212,4 @@ def _missing(path: str, name: str, field: Field, given: t.Mapping[str, t.Any], f
 
 
 def _systems(facts: knowledge.Facts) -> t.List[str]:
-    return ["%(id)s-%(release)s" % row for row in facts["distributions"]["distributions"]]
+    return ["%(id)s-%(release)s" % row for row in facts["distributions"]["distributions"] if row.get("served")]

@@ -122,7 +122,8 @@ def unproven(ctx: Context) -> t.Iterator[Hit]:
 def no_package_set(ctx: Context) -> t.Iterator[Hit]:
     """The distribution has packages for each component of an exact stack."""
     # Only an exact stack says where its packages come from, and at which version; a claim is not going to be installed.
-    if not knowledge.distribution(ctx.facts, ctx.os) or not ctx.driver.get("source") or not ctx.driver.get("version"):
+    exact = (ctx.stack.get("driver") or {}).keys() >= {"version", "source", "options"}
+    if not exact or not knowledge.distribution(ctx.facts, ctx.os):
         return
     for product in ctx.facts["packages"]["products"]:
         component = ctx.stack.get(product)

@@ -4,6 +4,7 @@
 """Rules about the distribution, the GPUs, and the evidence."""
 from __future__ import annotations
 
+import re
 import typing as t
 
 from ansible_collections.lockstep.gpu.plugins.plugin_utils import knowledge
@@ -14,6 +15,10 @@ from .context import Context, Hit
 ESSENTIAL_PROBES = ("os_release", "dpkg_list", "dkms_status", "kernel_files", "modinfo", "pci_devices", "uname_r")
 
 
+# Words that people say where a GPU belongs, and that name no board.
+SYSTEM_WORDS = {"any", "all", "unspecified", "nvidia", "geforce", "rtx", "nvswitch", "nvlink", "nvlink5", "hgx", "dgx", "data", "center", "centre",
+                "datacenter", "datacentre", "gpu", "gpus", "system", "systems", "node", "nodes", "board", "boards", "consumer"}
+
 # Without these nothing can be planned; the state has nothing at all where one gave no value.
 ACTING_PROBES = {"os_release": "os", "dpkg_list": "packages", "pci_devices": "gpus"}
 
@@ -23,10 +28,13 @@ def _name(system: t.Mapping[str, t.Any]) -> str:
 
 
 def os_unknown(ctx: Context) -> t.Iterator[Hit]:
-    """The distribution release has a row."""
+    """The distribution release has a row; site must serve it, where it is a node's."""
+    node = bool((ctx.state.get("os") or {}).get("id"))
     system = ctx.node_os if ctx.node_os.get("id") else ctx.os
-    if ctx.purpose == "install" and system.get("id") and not knowledge.distribution(ctx.facts, system):
-        served = ", ".join("%(id)s %(release)s" % row for row in ctx.facts["distributions"]["distributions"])
+    if ctx.purpose != "install" or not system.get("id") or not (system.get("release") or node):
+        return
+    if not (knowledge.served if node else knowledge.distribution)(ctx.facts, system):
+        served = ", ".join("%(id)s %(release)s" % row for row in ctx.facts["distributions"]["distributions"] if not node or row.get("served"))
         name = "%s %s" % (system["id"], system.get("release") or "without a release")
         yield Hit(name, "No facts are known about %s; known: %s." % (name, served))
 
@@ -35,17 +43,22 @@ def os_differs(ctx: Context) -> t.Iterator[Hit]:
     """The node runs what the stack was written for."""
     wanted = ctx.stack.get("os") or {}
     differing = [key for key in ("id", "release", "arch")
-                 if wanted.get(key) and ctx.node_os.get(key) and str(wanted[key]) != str(ctx.node_os[key])]
+                 if wanted.get(key) and ctx.node_os.get(key) and not knowledge.same_release(wanted[key], ctx.node_os[key])]
     if differing:
         yield Hit("%s, stack: %s" % (_name(ctx.node_os), _name(wanted)),
                   "The node runs %s, but the stack is for %s." % (_name(ctx.node_os), _name(wanted)))
+
+
+def _names_no_board(name: str) -> bool:
+    words = set(re.findall(r"[a-z0-9:]+", name.lower()))
+    return bool(words) and words <= SYSTEM_WORDS
 
 
 def gpu_unknown(ctx: Context) -> t.Iterator[Hit]:
     """Every NVIDIA GPU has a row."""
     known = {name for name, row in ctx.gpus}
     for name in ctx.gpu_names:
-        if name not in known:
+        if name not in known and not _names_no_board(name):
             yield Hit(name, "Nothing is known about the NVIDIA GPU %s; which driver it needs cannot be guessed." % name)
 
 
