@@ -31,6 +31,7 @@ def unserved(stack):
     found += ["kernel.cmdline"] if (stack.get("kernel") or {}).get("cmdline") else []
     driver = stack.get("driver") or {}
     found += ["driver.options"] if driver.get("options") else []
+    found += ["nccl.conf"] if (stack.get("nccl") or {}).get("conf") else []
     found += ["driver.module: " + driver["module"]] if driver.get("module", "dkms") != "dkms" else []
     return found
 

@@ -127,6 +127,14 @@ def options(key: str, value: t.Any, exact: bool, facts: knowledge.Facts) -> t.Di
     return dict(value)
 
 
+def settings(key: str, value: t.Any, exact: bool, facts: knowledge.Facts) -> t.Dict[str, t.Any]:
+    """Variables of NCCL with their values; whether NCCL reads and takes them, rules judge."""
+    for name, item in options(key, value, exact, facts).items():
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,99}", name) or len(str(item)) > LONGEST_TEXT or not str(item).isprintable():
+            raise StackError(key, "'%s' is not a variable with a value on one line" % name[:80], code="stack_invalid")
+    return dict(value)
+
+
 def version(pattern: str, coarse: str, known: t.Callable[[knowledge.Facts, str], t.Sequence[str]]) -> Reader:
     """A reader for versions: pattern is an exact one, coarse what a claim may say; known lists the exact candidates."""
     def read(key: str, value: t.Any, exact: bool, facts: knowledge.Facts) -> str:
@@ -181,7 +189,8 @@ def known_cuda(facts: knowledge.Facts, given: str) -> t.List[str]:
 
 def known_nccl(facts: knowledge.Facts, given: str) -> t.List[str]:
     """Exact NCCL versions of known builds."""
-    return sorted({row["version"] for row in facts["nccl"]["builds"]}, key=knowledge.numbers, reverse=True)
+    here = {row["version"] for row in facts["nccl"]["builds"]}
+    return sorted({row["version"] for row in facts["nccl"]["releases"]} | here, key=lambda name: (name in here, knowledge.numbers(name)), reverse=True)
 
 
 def known_ofed(facts: knowledge.Facts, given: str) -> t.List[str]:
@@ -258,7 +267,7 @@ COMPONENTS: t.Dict[str, t.Dict[str, Field]] = {
         "version": Field(ofed_version, required=True),
         "doca": Field(PLAIN),
     },
-    "nccl": {"version": Field(NCCL, required=True), "cuda": Field(CUDA_SERIES)},
+    "nccl": {"version": Field(NCCL, required=True), "cuda": Field(CUDA_SERIES), "conf": Field(settings)},
     "fabric": {name: Field(MANAGED, default="auto") for name in ("manager", "imex", "nscq", "nvlsm")},
     "container_toolkit": {"version": Field(PLAIN, required=True)},
     "dcgm": {"version": Field(PLAIN, required=True)},

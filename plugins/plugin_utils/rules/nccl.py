@@ -1,11 +1,244 @@
 # Copyright: (c) 2026, lockstep.gpu contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Rules about NCCL: its copies, its cache entry, its configuration file."""
+"""Rules about NCCL: its copies, its cache entry, the files it is given, and what a run says about its network."""
 from __future__ import annotations
 
+import re
 import typing as t
 
-from .context import Context, Hit
+from ansible_collections.lockstep.gpu.plugins.module_utils import versions
+from ansible_collections.lockstep.gpu.plugins.plugin_utils import actions, nccl_settings
 
-RULES: t.Tuple[t.Callable[[Context], t.Iterator[Hit]], ...] = ()
+from . import nccl_conf
+from .context import Context, Hit, Row, upstream
+from .nccl_conf import grammar, rewrite
+
+# Where packages put libraries and the loader looks without being told.
+LOADER_FOLDERS = re.compile(r"(/usr)?/lib(64)?(/[a-z0-9_]+-linux-gnu)?")
+_PIP_FOLDER = re.compile(r".*/(?:site|dist)-packages/nvidia/nccl/lib")
+_RUNTIME = ("libnccl2", "libnccl")
+# The packages that ship a library under the loader's name; families.yml knows the driver's many names.
+_SHIPS = {"libnccl.so.2": ("nccl", _RUNTIME), "libcuda.so.1": ("driver", ("libcuda1",)), "libnvidia-ml.so.1": ("driver", ("libnvidia-ml1",))}
+
+
+def _nccl(ctx: Context) -> Row:
+    return ctx.state.get("nccl") or {}
+
+
+def _package(ctx: Context) -> t.Optional[str]:
+    """The version of the package with NCCL's library, with its revision and build; None without one."""
+    return next((ctx.packages[name].get("version") for name in _RUNTIME if name in ctx.packages), None)
+
+
+def _plain(version: t.Optional[str]) -> t.Optional[str]:
+    """2.28.3-1+cuda13.0 as 2.28.3."""
+    return re.split(r"[-+]", upstream(version) or "")[0] or None
+
+
+def _system(ctx: Context) -> t.Optional[str]:
+    """The version of the system's own NCCL: the package's, else the stack's."""
+    return _plain(_package(ctx)) or (ctx.stack.get("nccl") or {}).get("version")
+
+
+def _is_other(version: t.Optional[str], system: str) -> bool:
+    """Whether a version is another one, at the precision that both have."""
+    if not version:
+        return False
+    one, other = version.split("."), system.split(".")
+    length = min(len(one), len(other))
+    return one[:length] != other[:length]
+
+
+def _loaded_copy(ctx: Context) -> t.Optional[t.Tuple[str, t.Optional[str]]]:
+    """(path, version) of the libnccl that the loader takes."""
+    for row in ctx.state.get("libraries") or []:
+        if row.get("soname") == "libnccl.so.2":
+            there = {file["path"]: file["version"] for file in ctx.state.get("library_files") or []}
+            return row.get("path") or "", row.get("version") or there.get(row.get("path"))
+    return None
+
+
+def nccl_other_copy(ctx: Context) -> t.Iterator[Hit]:
+    """Programs may bring an NCCL of their own: that is worth knowing, and no drift; the loader must take the system's."""
+    system = _system(ctx)
+    if not system:
+        return
+    source = ctx.facts["nccl"]["copies"]["source"]
+    loaded = _loaded_copy(ctx)
+    loader_path = None
+    if loaded and (_is_other(loaded[1], system) or _package(ctx) and loaded[0] and not LOADER_FOLDERS.fullmatch(loaded[0].rpartition("/")[0])):
+        loader_path = loaded[0]
+        yield Hit(" ".join(["libnccl", loaded[1] or "of an unknown version", loaded[0]]).strip(), "The loader takes %s (%s), the system's NCCL is %s." % (
+            loaded[0] or "libnccl.so.2", loaded[1] or "unknown version", system), source)
+    known = {system}
+    for name, version in sorted((_nccl(ctx).get("pip") or {}).items()):
+        if re.fullmatch(r"nvidia-nccl-cu\d+", name):
+            known.add(version)
+            if _is_other(version, system):
+                yield Hit("pip %s %s" % (name, version), "The Python package %s brings NCCL %s beside the system's %s; programs of that Python use it." % (
+                    name, version, system), source, "beside")
+    for label, version in (("torch-linked", _nccl(ctx).get("torch")), ("program", (_nccl(ctx).get("log") or {}).get("version"))):
+        if version and version not in known and _is_other(version, system):
+            known.add(version)
+            yield Hit("%s %s" % (label, version), "%s NCCL %s; the system's is %s." % (
+                "PyTorch is linked with" if label == "torch-linked" else "The program of the log uses", version, system), source, "beside")
+    yield from _files_beside(ctx, system, loader_path, source)
+
+
+def _files_beside(ctx: Context, system: str, loader_path: t.Optional[str], source: str) -> t.Iterator[Hit]:
+    """Copies on the disk that neither the package nor a Python package accounts for, one for each folder."""
+    folders: t.Dict[str, Row] = {}
+    for row in ctx.state.get("library_files") or []:
+        folder, _slash, name = row["path"].rpartition("/")
+        if name.startswith("libnccl.so"):
+            best = folders.setdefault(folder, row)
+            if best["version"] is None and row["version"]:
+                folders[folder] = row
+    for folder, row in sorted(folders.items()):
+        own = LOADER_FOLDERS.fullmatch(folder)
+        in_pip = _PIP_FOLDER.fullmatch(folder)
+        if row["path"] == loader_path or in_pip and _nccl(ctx).get("pip") or own and not _is_other(row["version"], system):
+            continue
+        if row["version"] is None or _is_other(row["version"], system):
+            yield Hit("%s %s" % (row["path"], row["version"] or "of an unknown version"), "Another NCCL (%s) lies at %s, beside the system's %s." % (
+                row["version"] or "unknown version", row["path"], system), source, "beside")
+
+
+def library_not_in_cache(ctx: Context) -> t.Iterator[Hit]:
+    """The loader's cache knows every library of the driver and of NCCL that lies in its folders."""
+    cache = ctx.state.get("loader_cache")
+    if cache not in ("all", "nothing"):
+        return
+    listed = {row.get("soname") for row in ctx.state.get("libraries") or []}
+    for soname, (product, names) in sorted(_SHIPS.items()):
+        files = [row["path"] for row in ctx.state.get("library_files") or []
+                 if LOADER_FOLDERS.fullmatch(row["path"].rpartition("/")[0]) and row["path"].rpartition("/")[2].startswith(soname)]
+        # A search that found nothing may have been for something else: then only files, or a stack that asks for it, tell.
+        package = next((name for name in names if name in ctx.packages), None) if cache == "all" or ctx.stack.get(product) else None
+        if soname in listed or not (files or package):
+            continue
+        version = str((ctx.packages.get(package or "") or {}).get("version") or "")
+        fact = ctx.facts["nccl"]["no_ldconfig"]
+        known = soname == "libnccl.so.2" and _plain(version) == fact["first"]
+        yield Hit(soname, "%s is installed%s, but the loader's cache does not have it%s." % (
+            soname, " as %s" % (files[0] if files else "%s %s" % (package, version)),
+            ": this release's package does not run ldconfig, %s does" % fact["fixed"] if known else ""),
+            fact["source"] if known else None, do=(actions.step("run_ldconfig"),))
+
+
+def nccl_dev_runtime_split(ctx: Context) -> t.Iterator[Hit]:
+    """NCCL's headers and its library are of one build."""
+    for runtime, others in (("libnccl2", ("libnccl-dev",)), ("libnccl", ("libnccl-devel", "libnccl-static"))):
+        have = (ctx.packages.get(runtime) or {}).get("version")
+        for name in others:
+            version = (ctx.packages.get(name) or {}).get("version")
+            if have and version and have != version:
+                wanted = (ctx.stack.get("nccl") or {}).get("version")
+                # The one that the stack does not name moves; without a stack the headers follow the library.
+                moves, goal = (runtime, version) if wanted and _plain(version) == wanted and _plain(have) != wanted else (name, have)
+                action = "downgrade_exact" if _newer(ctx.packages[moves]["version"], goal) else "install_exact"
+                yield Hit("%s %s, %s %s" % (runtime, have, name, version), "%s is %s, but %s is %s: programs are compiled against another NCCL than they run with." % (
+                    runtime, have, name, version), do=(actions.step(action, "%s=%s" % (moves, goal)),))
+
+
+def _newer(version: str, other: str) -> bool:
+    try:
+        return versions.compare(version, other) > 0
+    except ValueError:
+        return False
+
+
+def _node_gpus(ctx: Context) -> t.Optional[int]:
+    for rows in (ctx.state.get("gpu_query"), (ctx.state.get("smi") or {}).get("gpus"), ctx.state.get("gpus")):
+        if rows:
+            return len(rows)
+    return (ctx.stack.get("expect") or {}).get("gpus")
+
+
+def nccl_graph_file_other_size(ctx: Context) -> t.Iterator[Hit]:
+    """A graph file belongs to machines with as many GPUs as it names."""
+    graph, gpus, log = _nccl(ctx).get("graph_file"), _node_gpus(ctx), _nccl(ctx).get("log") or {}
+    missing = log.get("missing_devices") or []
+    if graph and gpus is not None and graph["gpus"] != gpus or missing:
+        setting = nccl_settings.effective(nccl_settings.given(ctx.state, ctx.stack)).get("NCCL_GRAPH_FILE")
+        named = "%s GPUs in the file, %s on the node" % (graph["gpus"] if graph else "more", gpus if gpus is not None else "fewer")
+        saw = "; a run did not find GPU %s" % ", ".join(str(number) for number in missing) if missing else ""
+        yield Hit(named, "The graph file %s is of another machine size: %s%s." % (setting.value if setting else "", named, saw),
+                  grammar(ctx, "graph"), do=rewrite(_permanent(ctx), "NCCL_GRAPH_FILE", None))
+
+
+def _permanent(ctx: Context) -> t.Optional[str]:
+    """The file that sets NCCL_GRAPH_FILE for every program; NCCL prints "set by environment" for it, too."""
+    return next((row.file for row in nccl_settings.given(ctx.state, ctx.stack) if row.name == "NCCL_GRAPH_FILE" and row.file), None)
+
+
+def nccl_graph_file_pinned(ctx: Context) -> t.Iterator[Hit]:
+    """A graph, the result of a search that every start repeats, is not kept for good."""
+    for setting in nccl_settings.given(ctx.state, ctx.stack):
+        if setting.name == "NCCL_GRAPH_FILE" and (setting.file or setting.where == nccl_settings.STACK):
+            yield Hit("NCCL_GRAPH_FILE in %s" % setting.where, "NCCL_GRAPH_FILE=%s in %s should not be permanent: it keeps NCCL from looking at the "
+                      "machine, and is not documented." % (setting.value, setting.where), grammar(ctx, "graph"),
+                      do=rewrite(setting.file, "NCCL_GRAPH_FILE", None))
+
+
+def _interface_choice(ctx: Context) -> t.Optional[t.Tuple[nccl_settings.Setting, nccl_settings.Interfaces]]:
+    """NCCL_SOCKET_IFNAME as it counts here; None where NCCL chooses by itself."""
+    setting = nccl_settings.effective(nccl_settings.given(ctx.state, ctx.stack)).get("NCCL_SOCKET_IFNAME")
+    chosen = nccl_settings.interfaces(setting.value) if setting else None
+    return (setting, chosen) if setting and chosen else None
+
+
+def nccl_ifname_allows_loopback(ctx: Context) -> t.Iterator[Hit]:
+    """The choice of interfaces leaves the loopback out: NCCL's own choice does, a list of others to leave out does not."""
+    found = _interface_choice(ctx)
+    if not found or not found[1].takes("lo"):
+        return
+    setting, chosen = found
+    usable = nccl_settings.candidates(chosen, ctx.state.get("interfaces") or [])
+    seen = "; it would use %s" % ", ".join(usable) if usable else ""
+    if chosen.exclude:
+        wanted = setting.value.rstrip(",") + ",lo"
+        yield Hit(setting.value, "NCCL_SOCKET_IFNAME=%s in %s lets NCCL take the loopback lo, which reaches no other node%s; say %s, or nothing." % (
+            setting.value, setting.where, seen, wanted), grammar(ctx, "loopback"), do=rewrite(setting.file, setting.name, wanted))
+    else:
+        yield Hit(setting.value, "NCCL_SOCKET_IFNAME=%s in %s takes the loopback lo, which reaches no other node%s." % (
+            setting.value, setting.where, seen), grammar(ctx, "loopback"), "chosen")
+
+
+def nccl_ifname_matches_nothing(ctx: Context) -> t.Iterator[Hit]:
+    """At least one interface that is up and has an address fits NCCL_SOCKET_IFNAME."""
+    found, have = _interface_choice(ctx), ctx.state.get("interfaces")
+    if not found or not have or nccl_settings.candidates(found[1], have):
+        return
+    setting, chosen = found
+    idle = [row["name"] for row in have if chosen.takes(row["name"])]
+    why = "%s %s no carrier or no address" % (", ".join(idle), "has" if len(idle) == 1 else "have") if idle else "there are %s" % ", ".join(
+        row["name"] for row in have)
+    yield Hit(setting.value, "NCCL_SOCKET_IFNAME=%s in %s fits no usable interface (%s), so NCCL does not start." % (setting.value, setting.where, why),
+              grammar(ctx, "interfaces"), do=rewrite(setting.file, setting.name, None))
+
+
+def nccl_ib_fallback(ctx: Context) -> t.Iterator[Hit]:
+    """A node with InfiniBand or RoCE adapters communicates through them."""
+    log = _nccl(ctx).get("log") or {}
+    own = nccl_settings.effective(nccl_settings.given(ctx.state, ctx.stack))
+    named = own.get("NCCL_NET_PLUGIN")
+    # Without a plugin NCCL uses its own transports; one that somebody asked for is missed.
+    missed = [name for name in log.get("plugins_missing") or [] if named and named.value.lower() != "none" and named.value in name]
+    sockets = [name for name in log.get("networks") or [] if name.lower() == "socket"]
+    others = [name for name in log.get("networks") or [] if name.lower() != "socket"]
+    failed = log.get("no_ib_device") or log.get("failures") or missed
+    if not sockets or others or not failed or _wants_sockets(own) or (ctx.stack.get("expect") or {}).get("hcas") == 0:
+        return
+    why = (["NET/IB : No device found"] if log.get("no_ib_device") else []) + ["plugin %s not found" % name for name in missed] + list(log.get("failures") or [])
+    yield Hit("Using network Socket", "NCCL fell back to TCP sockets: %s." % "; ".join(why), grammar(ctx, "fallback"))
+
+
+def _wants_sockets(own: t.Mapping[str, nccl_settings.Setting]) -> bool:
+    network = own.get("NCCL_NET")
+    return bool(network and network.value.lower() == "socket")
+
+
+RULES = (nccl_other_copy, library_not_in_cache, nccl_dev_runtime_split, nccl_graph_file_other_size, nccl_graph_file_pinned,
+         nccl_ifname_allows_loopback, nccl_ifname_matches_nothing, nccl_ib_fallback, *nccl_conf.RULES)
