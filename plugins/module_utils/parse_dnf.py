@@ -201,7 +201,7 @@ def parse_dnf_versionlock(text):
     Of dnf 4 and yum: `versionlock list`, versionlock.list: a pattern a line, a leading "!" excludes. Of dnf 5: `versionlock list`,
     versionlock.toml: a name with conditions [[key, comparator, value]].
     """
-    if re.search(r"^\s*\[\[packages\]\]|^version\s*=\s*\"", text, re.MULTILINE) or re.search(r"^Package name: ", text, re.MULTILINE):
+    if re.search(r"^[ \t]*\[\[packages\]\]|^version[ \t]*=[ \t]*\"", text, re.MULTILINE) or re.search(r"^Package name: ", text, re.MULTILINE):
         return _locks_of_dnf5(text)
     locks, problems = [], []
     for number, line in enumerate(text.splitlines(), 1):

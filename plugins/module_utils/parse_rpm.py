@@ -58,29 +58,40 @@ def parse_rpm_list(text):
 
 def read_table(text, installed):
     """Every package of a list, with `installed` by the heading above it; the argument is for rows without a heading."""
-    rows, problems, pending = [], [], ""
-    for number, line in enumerate(text.splitlines(), 1):
+    rows, problems = [], []
+    for number, line in _joined(text.splitlines()):
         stripped = line.strip()
         if _INSTALLED_HEADING.fullmatch(stripped) or _OTHER_HEADING.fullmatch(stripped):
             installed = bool(_INSTALLED_HEADING.fullmatch(stripped))
             continue
         if not stripped or _NOT_INSTALLED.search(line) or _NOISE.fullmatch(line):
             continue
-        # A table breaks the line after a name that fills its column.
-        words = "%s %s" % (pending, stripped) if pending and line[0].isspace() else stripped
-        pending = words if _NAME_ARCH.fullmatch(words) and not _NEVRA.fullmatch(words) else ""
-        row = None if pending else read_row(words)
+        row = read_row(stripped)
         if row:
             rows.append(dict(row, installed=installed))
-        elif not pending:
+        else:
             problems.append(not_understood(number, line))
     return Parsed(rows, problems)
 
 
+def _joined(lines):
+    """[(number, line)] where a name that fills its column, and the indented rest of its row, are one line."""
+    found, alone = [], False
+    for number, line in enumerate(lines, 1):
+        if alone and line[:1].isspace() and line.strip():
+            found[-1] = (found[-1][0], "%s %s" % (found[-1][1], line.strip()))
+            alone = False
+        else:
+            found.append((number, line))
+            alone = bool(_NAME_ARCH.fullmatch(line.strip()))
+    return found
+
+
 def read_row(line):
     """One package of a list, None when the line has no known form."""
-    if line.count("|") >= 4:
-        return _zypper_row([word.strip() for word in line.split("|")])
+    columns = [column.strip() for column in line.split("|")]
+    if len(columns) > 4 and columns[2] == "package":
+        return _zypper_row(columns)
     words = [word for word in re.split(r"[\s|;,]+", line) if word]
     if not words:
         return None
@@ -119,7 +130,7 @@ def _columns(words):
 
 def _zypper_row(columns):
     """A row of `zypper search -s`: status, name, type, version, arch, repository; only installed ones (i, i+, il)."""
-    if len(columns) < 5 or not columns[0].startswith("i") or not _is_version(columns[3]):
+    if not columns[0].startswith("i") or not _is_version(columns[3]):
         return None
     return _row(columns[1], columns[3], columns[4])
 
