@@ -29,14 +29,16 @@ def bundles(name):
 
 
 @functools.lru_cache(maxsize=None)
-def state(name, bundle="main"):
-    """What node_facts says of a bundle."""
+def state(name, bundle=None):
+    """What node_facts says of a bundle, the first one unless another is named."""
+    bundle = bundle or bundles(name)[0]
     return replay(BundleProbe(str(CASES / name / bundle), yaml.safe_load))["ansible_facts"]["lockstep"]
 
 
 @functools.lru_cache(maxsize=None)
-def record(name, bundle="main"):
-    """What audit says of a bundle."""
+def record(name, bundle=None):
+    """What audit says of a bundle, the first one unless another is named."""
+    bundle = bundle or bundles(name)[0]
     probe = BundleProbe(str(CASES / name / bundle), yaml.safe_load)
     return audit.judge(state(name, bundle), given=probe.given)
 
