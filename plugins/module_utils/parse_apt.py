@@ -15,6 +15,10 @@ OWN_PREFERENCES = "/etc/apt/preferences.d/lockstep-gpu.pref"
 OWN_PRIORITY = 1001
 _ONE_LINE = re.compile(r"(?P<type>deb|deb-src)\s+(?:\[(?P<options>[^\]]*)\]\s*)?(?P<uri>cdrom:\[[^\]]*\]\S*|\S+)\s+(?P<suite>\S+)(?P<components>(?:\s+\S+)*)")
 _NO = ("no", "false", "without", "off", "disable", "0")
+# What `grep -r` puts in front of a line.
+_GREPPED = re.compile(r"(?P<path>/[^\s:]+\.(?:list|sources)):(?:\d+:)?(?P<line>(?:deb|deb-src|#)\b.*)")
+# The name of a file whose name nobody recorded.
+UNNAMED = "unnamed file"
 
 
 def deb822(text):
@@ -45,16 +49,28 @@ def deb822(text):
     return Parsed(paragraphs, problems)
 
 
+def _files(text):
+    """([(path, content)], problems) of files as `tail -v -n +1` or `grep -r` prints them, or of one file without its name."""
+    if "==> " in text or not text.strip():
+        return split_files(text)
+    grepped = [_GREPPED.fullmatch(line) for line in text.splitlines() if line.strip()]
+    if all(grepped):
+        paths = dict.fromkeys(found.group("path") for found in grepped)
+        return Parsed([(path, "".join(found.group("line") + "\n" for found in grepped if found.group("path") == path)) for path in paths], [])
+    return Parsed([(UNNAMED, text)], [])
+
+
 def parse_sources(text):
     """The files of sources.list(5), as `tail -v -n +1` prints them, to one list of sources.
 
     A source: {file, types, uris, suites, components: lists, signed_by: str or None, options: {lower-case: str},
     enabled: bool}. signed_by of an embedded key is the key itself. Commented lines are no sources.
     """
-    files, problems = split_files(text)
+    files, problems = _files(text)
     sources = []
     for path, content in files:
-        parser = _from_deb822 if path.endswith(".sources") else _from_lines
+        deb822_form = path.endswith(".sources") or path == UNNAMED and re.search(r"^Types:", content, re.MULTILINE)
+        parser = _from_deb822 if deb822_form else _from_lines
         found, wrong = parser(path, content)
         sources += found
         problems += ["%s: %s" % (path, problem) for problem in wrong]
@@ -97,7 +113,7 @@ def parse_preferences(text):
 
     package is a field as written (several names, globs or a /regular expression/).
     """
-    files, problems = split_files(text)
+    files, problems = _files(text)
     pins = []
     for path, content in files:
         paragraphs, wrong = deb822(content)
@@ -141,3 +157,9 @@ def parse_locks(text):
         elif line.strip():
             problems.append(not_understood(number, line))
     return Parsed(None if problems and not held else held, problems)
+
+
+def parse_lock_holders(text):
+    """The same lines to [{path, pid, process}] of those that are held; the lines tell no process. parse_locks() has the problems."""
+    held = [re.fullmatch(r"(/[^:]+): held by (\d+)", line.strip()) for line in text.splitlines()]
+    return Parsed([{"path": found.group(1), "pid": int(found.group(2)[:18]) or None, "process": None} for found in held if found], [])
