@@ -8,7 +8,7 @@ import functools
 import re
 import typing as t
 
-from ansible_collections.lockstep.gpu.plugins.module_utils import versions
+from ansible_collections.lockstep.gpu.plugins.module_utils import versions, versions_rpm
 
 Row = t.Dict[str, t.Any]
 
@@ -40,17 +40,43 @@ def images(packages: t.Mapping[str, Row]) -> t.List[t.Tuple[str, str, Row]]:
     return list(found.values())
 
 
-def newest_first(releases: t.Iterable[str], flavour_order: str = "") -> t.List[str]:
-    """Releases in the order of GRUB's menu: 10_linux sorts by version, Ubuntu's first by GRUB_FLAVOUR_ORDER."""
+def rpm(state: t.Mapping[str, t.Any]) -> bool:
+    """Whether the node's packages are RPM's."""
+    return (state.get("package_manager") or {}).get("kind") == "dnf"
+
+
+def newest_first(releases: t.Iterable[str], flavour_order: str = "", like_rpm: bool = False) -> t.List[str]:
+    """Releases in the order of GRUB's menu: 10_linux sorts by version, Ubuntu's first by GRUB_FLAVOUR_ORDER; like_rpm: as rpm sorts."""
     flavours = flavour_order.split()
     # A number of thousands of digits, which Python refuses to read, is nobody's kernel.
-    newest = sorted({release for release in releases if len(release) < 200}, key=functools.cmp_to_key(_compare), reverse=True)
+    known = {release for release in releases if len(release) < 200}
+    newest = sorted(known, key=functools.cmp_to_key(_compare_rpm if like_rpm else _compare), reverse=True)
     return sorted(newest, key=lambda release: _place(release, flavours))
+
+
+def resolve(wanted: str, state: t.Mapping[str, t.Any]) -> str:
+    """The release that a claim means: 5.15.0-91 is 5.15.0-91-generic where exactly that runs, or is the only one of its kind.
+
+    5.14.0-427.13.1.el9_4 lacks the architecture, 6.8 the rest. What is a whole release, or fits several kernels, stays.
+    """
+    running = (state.get("kernel") or {}).get("running")
+    known = {row["release"] for row in listed(state)} | ({running} if running else set())
+    if wanted in known:
+        return wanted
+    pattern = re.compile(re.escape(wanted) + r"(?:\.(?:x86_64|aarch64)|-[a-z][\w-]*|[.-]\d.*)")
+    fitting = sorted(release for release in known if pattern.fullmatch(release))
+    if running in fitting:
+        return running
+    return fitting[0] if len(fitting) == 1 else wanted
 
 
 def _compare(left: str, right: str) -> int:
     a, b = (_CANDIDATE.sub("~", release) for release in (left, right))
     return versions.compare_text(a, b) or (left > right) - (left < right)
+
+
+def _compare_rpm(left: str, right: str) -> int:
+    return versions_rpm.vercmp(left, right) or (left > right) - (left < right)
 
 
 def _place(release: str, flavours: t.Sequence[str]) -> int:

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Which kernel the next boot takes, where the menu itself is not known.
 
-GRUB's menu is made by 10_linux: the newest kernel first (its "simple" entry), then a submenu with all of them, newest first, each
+RPM systems make the newest kernel the default when they install it (UPDATEDEFAULT in /etc/sysconfig/kernel). Elsewhere GRUB's menu is made by 10_linux: the newest kernel first (its "simple" entry), then a submenu with all of them, newest first, each
 followed by its recovery entry. https://www.gnu.org/software/grub/manual/grub/html_node/Simple-configuration.html
 """
 from __future__ import annotations
@@ -18,6 +18,7 @@ Row = t.Dict[str, t.Any]
 _POSITION = re.compile(r"(?:(?P<submenu>\d{1,3})>)?(?P<entry>\d{1,3})")
 # "Ubuntu, with Linux 5.15.0-91-generic", "gnulinux-5.15.0-91-generic-advanced-UUID"; a submenu comes before a ">".
 _TITLE = re.compile(r"(?:.*>)?[^>]*, with Linux (?P<release>\d\S*)(?P<recovery> \(recovery mode\))?")
+_BLS_ID = re.compile(r"[0-9a-f]{31,32}-(?P<release>\d+\.\d\S*)")
 _ID = re.compile(r"(?:.*>)?gnulinux-(?P<release>\d[^>]*?)-(?:advanced|recovery)-[^>]+")
 
 
@@ -28,12 +29,11 @@ def next_kernel(state: t.Mapping[str, t.Any]) -> t.Optional[str]:
 
 
 def _predicted(state: t.Mapping[str, t.Any], boot: Row) -> t.Optional[str]:
-    """What grub-mkconfig would make of the installed kernels: only where nobody recorded a menu, and packages are dpkg's.
-
-    (Elsewhere the menu is made of entries that each kernel brings, and the default is a saved one.)
-    """
+    """What the system would make of its kernels as it comes: only in a bundle for which nobody recorded menu or entries."""
     if "grub_cfg" not in (state.get("not_recorded") or ()) or boot.get("entries") or boot.get("loader") not in (None, "grub"):
         return None
+    if installed_kernels.rpm(state):
+        return _newest_rpm(state, boot)
     settings = boot.get("grub_settings") or {}
     order = settings.get("GRUB_FLAVOUR_ORDER", "")
     kernels = [row["release"] for row in installed_kernels.listed(state) if row.get("image")]
@@ -42,9 +42,34 @@ def _predicted(state: t.Mapping[str, t.Any], boot: Row) -> t.Optional[str]:
     return choose(installed_kernels.newest_first(kernels, order), settings, boot)
 
 
+def _newest_rpm(state: t.Mapping[str, t.Any], boot: Row) -> t.Optional[str]:
+    """The newest kernel of the running one's variant (64k, rt); None where anything was saved, or new kernels do not become the default."""
+    running = (state.get("kernel") or {}).get("running") or ""
+    kernels = [row["release"] for row in installed_kernels.listed(state)
+               if row.get("image") and row["release"].partition("+")[2] == running.partition("+")[2]]
+    if not kernels or state.get("new_kernel_default") is False or boot.get("environment") or boot.get("grub_settings"):
+        return None
+    return installed_kernels.newest_first(kernels, like_rpm=True)[0]
+
+
 def _debian(state: t.Mapping[str, t.Any]) -> bool:
     kind = (state.get("package_manager") or {}).get("kind")
     return kind == "apt" or kind is None and (state.get("os") or {}).get("id") in ("debian", "ubuntu")
+
+
+def named(state: t.Mapping[str, t.Any], wanted: t.Optional[str]) -> t.Optional[str]:
+    """The kernel that a saved entry (a title, an id, a place) means; None when that is not known."""
+    boot = state.get("boot") or {}
+    if not wanted:
+        return None
+    for place, entry in enumerate(boot.get("entries") or []):
+        if wanted.rpartition(">")[2] in (entry["id"], entry["title"]) or wanted == str(place) and entry.get("machine_id"):
+            return entry["kernel"]
+    kernels = installed_kernels.newest_first(row["release"] for row in installed_kernels.listed(state) if row.get("image"))
+    found = _TITLE.fullmatch(wanted) or _ID.fullmatch(wanted) or _BLS_ID.fullmatch(wanted)
+    if found:
+        return found.group("release")
+    return choose(kernels, dict(boot.get("grub_settings") or {}, GRUB_DEFAULT=wanted), {}) if kernels and not boot.get("entries") else None
 
 
 def choose(kernels: t.Sequence[str], settings: t.Mapping[str, t.Any], boot: t.Mapping[str, t.Any]) -> t.Optional[str]:

@@ -17,12 +17,6 @@ TOOLKIT_ON_USR = 6 * 1024 * MIB
 DRIVER_ON_USR = 1024 * MIB
 
 
-def headers_missing(ctx: Context) -> t.Iterator[Hit]:
-    """The locked kernel has its headers, where modules are built on the node."""
-    if ctx.driver.get("module") == "dkms" and (ctx.installed_kernel or {}).get("headers") is False:
-        yield Hit(ctx.kernel, "Kernel %s is installed without its headers, so no module can be built for it." % ctx.kernel)
-
-
 def kernel_module_missing(ctx: Context) -> t.Iterator[Hit]:
     """The locked kernel has the driver's module, once the package that brings its source is installed."""
     files = (ctx.state.get("modules") or {}).get("files")
@@ -97,5 +91,5 @@ def boot_space_low(ctx: Context) -> t.Iterator[Hit]:
                 path, free // MIB, listed(missing & {"kernel", "cuda", "driver"}), need // MIB))
 
 
-RULES = (headers_missing, kernel_module_missing, running_kernel_not_locked, next_boot_kernel_not_locked, reboot_required,
+RULES = (kernel_module_missing, running_kernel_not_locked, next_boot_kernel_not_locked, reboot_required,
          grubenv_not_writable, boot_space_low)
