@@ -30,9 +30,9 @@ _KINDS = tuple((kind, re.compile(pattern)) for kind, pattern in (
     ("requires_open", r"^NVRM: .{0,20}NVIDIA GPU " + _PCI + r" \(PCI ID: (?P<id>[0-9a-f]{4}:[0-9a-f]{4})\).*"
                       r"requires use of the NVIDIA open kernel modules"),
     ("requires_proprietary", r"^NVRM: .{0,20}NVIDIA GPU " + _PCI + r" \(PCI ID: (?P<id>[0-9a-f]{4}:[0-9a-f]{4})\).*"
-                             r"not supported by open"),
-    ("legacy_gpu", r"^NVRM: .{0,20}NVIDIA .{0,120}\(PCI ID: (?P<id>[0-9a-f]{4}:[0-9a-f]{4})\).*"
-                   r"supported through the NVIDIA (?P<branch>\d{2,4})\.xx Legacy"),
+                             r"(?:not supported by open|nvidia\.ko because it does not include)"),
+    ("legacy_gpu", r"^NVRM: The NVIDIA (?P<name>.{1,120}?)(?: GPU)? installed in this system is +supported through the NVIDIA (?P<branch>\d{2,4})\.xx [Ll]egacy"
+                   r"(?:.{0,200}?The (?P<version>" + _VERSION + r") NVIDIA)?"),
     ("gpu_not_supported", r"^NVRM: .{0,20}NVIDIA GPU " + _PCI + r" \(PCI ID: (?P<id>[0-9a-f]{4}:[0-9a-f]{4})\).*not supported by the"),
     ("probe_not_called", r"^NVRM: The NVIDIA probe routine was not called for (?P<count>\d{1,4}) device"),
     ("probe_failed", r"^NVRM: The NVIDIA probe routine failed for (?P<count>\d{1,4}) device"),
@@ -100,6 +100,8 @@ def _is_open(message, line):
         return re.match(r"NVRM: +(?:this kernel module has|make sure|Please|components have)", line)
     if re.match(r"NVRM: The NVIDIA .{0,120}\(PCI ID: ", message):
         return re.match(r"NVRM: +(?:installed in this|NVIDIA \S+ driver|driver |system |nvidia\.ko|Please|visit|for more|is |required)", line)
+    if re.match(r"NVRM: The NVIDIA .{0,120} installed in this system", message):
+        return re.match(r"NVRM: +(?:is |supported through|visit|information|for more|this GPU)", line)
     if re.match(r"NVRM: The NVIDIA probe routine (?:was not|failed)", message):
         return re.match(r"NVRM: +(?:This can occur|nouveau|was loaded|Try|another|had|device)", line)
     return None

@@ -8,6 +8,7 @@ import typing as t
 
 from ansible_collections.lockstep.gpu.plugins.plugin_utils import knowledge
 
+from . import flavour_found
 from .context import Context, Hit, upstream
 
 
@@ -31,22 +32,19 @@ def gpu_needs_proprietary(ctx: Context) -> t.Iterator[Hit]:
         if ctx.driver.get("flavour") == "open" and row["flavour"] == "proprietary":
             yield Hit(name, "%s (%s, %s) has no GSP: the open module does not drive it." % (
                 row["name"], name, row["architecture"]), row["flavour_source"])
+    if ctx.driver.get("flavour") != "open":
+        yield from flavour_found.needs_proprietary(ctx)
 
 
 def flavour_mismatch(ctx: Context) -> t.Iterator[Hit]:
-    """A GPU that only the open module drives gets it."""
-    loaded = ctx.loaded_module
+    """A GPU that only the open module drives gets it, and the node has the flavour that is asked for."""
     for name, row in ctx.gpus:
-        if row["flavour"] != "open":
-            continue
-        if ctx.driver.get("flavour") == "proprietary":
+        if row["flavour"] == "open" and ctx.driver.get("flavour") == "proprietary":
             yield Hit("%s needs open, %s is proprietary" % (name, ctx.driver.get("version") or "the driver"),
                       "%s (%s) is driven by the open kernel module only; the stack asks for the proprietary one." % (
                           row["name"], name), row["flavour_source"])
-        elif loaded.get("flavour") == "proprietary":
-            yield Hit("%s needs open, %s is proprietary" % (name, loaded.get("version")),
-                      "%s (%s) is driven by the open kernel module only; the proprietary %s is loaded." % (
-                          row["name"], name, loaded.get("version")), row["flavour_source"], "loaded")
+    if ctx.driver.get("flavour") != "proprietary" or not any(row["flavour"] == "open" for name, row in ctx.gpus):
+        yield from flavour_found.mismatches(ctx)
 
 
 def gpu_needs_newer_driver(ctx: Context) -> t.Iterator[Hit]:
@@ -65,6 +63,7 @@ def branch_dropped_gpu(ctx: Context) -> t.Iterator[Hit]:
         if row["last_branch"] and int(branch) > int(row["last_branch"]):
             yield Hit("%s@%s" % (name, branch), "Driver branch %s no longer drives %s (%s, %s); %s is the last that does." % (
                 branch, row["name"], name, row["architecture"], row["last_branch"]), row["last_branch_source"])
+    yield from flavour_found.dropped(ctx)
 
 
 def _builds(ctx: Context) -> t.List[t.Dict[str, t.Any]]:

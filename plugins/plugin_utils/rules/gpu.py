@@ -80,9 +80,12 @@ def gpu_query_error(ctx: Context) -> t.Iterator[Hit]:
 
 def _not_initialised(ctx: Context, lost: t.Mapping[str, t.Any]) -> t.Iterator[Hit]:
     """GPUs that the driver tried and could not start, where the log has no better reason."""
-    explained = {_key(event.get("gpu")) for event in found.events(ctx, "requires_open", "requires_proprietary", "legacy_gpu", "gpu_not_supported")}
-    seen = set()
-    for event in found.events(ctx, "rm_init_failed"):
+    explained = {_key(event.get("gpu")) for event in found.events(ctx, "requires_open", "gpu_not_supported")}
+    seen: t.Set[str] = set()
+    # The open module calls a GPU that it cannot read one without a GSP.
+    unread = [event for event in found.events(ctx, "requires_proprietary")
+              if (knowledge.gpu(ctx.facts, str(event["id"])) or {}).get("flavour") in ("open", "either")]
+    for event in [*found.events(ctx, "rm_init_failed"), *unread]:
         key = _key(event.get("gpu"))
         if key and key not in explained | seen | set(lost):
             seen.add(key)
