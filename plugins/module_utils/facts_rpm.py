@@ -41,7 +41,7 @@ def section(reader):
     """
     listing = reader.told("rpm_list", _listing)
     found = _answers(reader)
-    if listing is None and all(value is None for value in found.values()):
+    if listing is None and not any(value is not None for value in found.values()):
         dpkg = reader.seen("dpkg_list")
         if dpkg and dpkg.absent("dpkg_list"):
             reader.note("dpkg_list", dpkg.why() + ", and no list of RPM packages is known either")
@@ -51,20 +51,23 @@ def section(reader):
     offered = None if found["offered"] is None else [row for row in found["offered"] if not row["installed"]]
     kmods = parse_rpm_kernels.kmods(rows, True) + parse_rpm_kernels.kmods(offered or [], False)
     manager = dict(part.pop("package_manager", {}), kind="dnf", config=found["config"], modules=_modules(found), versionlocks=found["locks"],
-                   problems=found["problems"], transaction=_with_old(found["plan"], part.get("packages") or {}),
-                   available=None if offered is None else _available(offered),
+                   problems=found["problems"], available=None if offered is None else _available(offered),
                    kmods=None if listing is None and offered is None else kmods)
     if found["repos"] is not None:
         manager["sources"] = _sources(found["repos"], found["config"])
+    if found["plan"] is not None:
+        manager["transaction"] = _with_old(found["plan"], part.get("packages") or {})
     return dict(part, package_manager=manager)
 
 
 def _answers(reader):
     """What dnf's files and outputs say; None for what is not known, or not there."""
+    # Ansible's dnf module quotes dnf.
+    result = reader.told("ansible_result", lambda text, rc: Parsed({"problems": parse_dnf_run.parse_dnf_run(text).value, "plan": None}, []))
     run, plan = (reader.told(name, _transcript) for name in ("dnf_run", "dnf_transaction"))
-    both = [one for one in (plan, run) if one]
+    both = [one for one in (plan, run, result if result and result["problems"] else None) if one]
     return {
-        "states": reader.parsed("dnf_module_states", parse_dnf.parse_dnf_module_states, absent=None),
+        "states": _module_states(reader),
         "modules": reader.told("dnf_modules", _or_failure(parse_dnf.parse_dnf_modules)),
         "locks": _locks(reader),
         "config": reader.parsed("dnf_config", parse_dnf.parse_dnf_config, absent=None),
@@ -102,13 +105,22 @@ def _transcript(text, rc):
     return Parsed({"problems": problems, "plan": plan}, strange)
 
 
+def _no_file(reader, name):
+    """Whether it is known that an RPM system does not have the files of a probe."""
+    seen, rpm = reader.seen(name), reader.seen("rpm_list")
+    return bool(seen and seen.absent(name) and rpm and rpm.rc == 0)
+
+
+def _module_states(reader):
+    """The streams that the node's files name; {} on an RPM system where nobody has chosen any."""
+    if _no_file(reader, "dnf_module_states"):
+        return {}
+    return reader.parsed("dnf_module_states", parse_dnf.parse_dnf_module_states, absent=None)
+
+
 def _locks(reader):
     """The version locks; [] on an RPM system without any, also where the plugin is not installed."""
-    seen = reader.seen("dnf_versionlock")
-    if seen and seen.absent("dnf_versionlock"):
-        rpm = reader.seen("rpm_list")
-        return [] if rpm and rpm.rc == 0 else None
-    return reader.told("dnf_versionlock", _locks_or_failure)
+    return [] if _no_file(reader, "dnf_versionlock") else reader.told("dnf_versionlock", _locks_or_failure)
 
 
 def _locks_or_failure(text, rc):

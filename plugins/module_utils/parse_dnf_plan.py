@@ -33,7 +33,7 @@ _ROW = re.compile(r" *(?P<name>[A-Za-z0-9][\w.+-]*)\s+(?P<arch>%s)\s+(?P<evr>[\w
 # dnf 4 names what a package takes the place of with a full name, dnf 5 in columns.
 _REPLACING = re.compile(r"\s+replacing\s+(?P<name>[A-Za-z0-9][\w.+-]*?)(?:\.(?P<dotted>[a-z]\w*))?\s+(?:(?P<arch>[a-z]\w*)\s+)?(?P<evr>\d[\w.+~^:-]*)(?:\s.*)?")
 _SUMMARY = re.compile(r"Transaction Summary:?|Total (download )?size.*|Total size of inbound.*|Is this ok.*|Operation aborted.*|After this operation.*"
-                      r"|Downloading Packages:|Running transaction.*")
+                      r"|Downloading Packages:|Running transaction.*|\d+ (packages?|patch(es)?) to .*")
 SECTIONS = ("install", "upgrade", "downgrade", "remove")
 _STREAMS = re.compile(r"\s+(?P<module>[A-Za-z][\w.+-]*)\s+(?:(?P<old>[\w.+-]+)\s*->\s*)?(?P<new>[\w.+-]+)\s*")
 _MODULE_HEADING = re.compile(r"(Enabling|Switching) module streams:?")
@@ -106,9 +106,16 @@ def _read_row(plan, section, line, number):
         if len(words) == 1 and not line.startswith("  "):
             return line, []
         # zypper's lists have names only.
-        plan[action] += [{"name": word, "arch": None, "version": None, "old": None, "origin": None, "dependency": dependency} for word in words]
+        plan[action] += [dict(_name_only(word), dependency=dependency) for word in words]
         return "", []
     return "", [not_understood(number, line)]
+
+
+def _name_only(word):
+    """A word of zypper's lists; only what may be there in several versions has its version."""
+    found = re.fullmatch(r"(?P<name>kernel-[a-z0-9-]*?)-(?P<version>\d[^-]*-\d[^-]*)", word)
+    return {"name": found.group("name") if found else word, "arch": None, "version": found.group("version") if found else None, "old": None,
+            "origin": None}
 
 
 def _note_replaced(rows, replaced):
