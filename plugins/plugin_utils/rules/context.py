@@ -86,7 +86,8 @@ class Context:
     @functools.cached_property
     def kernel(self) -> t.Optional[str]:
         """The release of the kernel that has to work: the stack's, else the target's, else the running one."""
-        return (self.claimed_kernel.get("release") or self.target.get("kernel") or self._hwe_series
+        claimed = self.claimed_kernel.get("release")
+        return ((installed_kernels.resolve(claimed, self.state) if claimed else None) or self.target.get("kernel") or self._hwe_series
                 or ((self.state.get("kernel") or {}).get("running") if not self.container else None))
 
     @functools.cached_property

@@ -91,4 +91,42 @@ def test_nothing_is_guessed():
     assert next_boot.next_kernel(state()) is None
     assert next_boot.next_kernel(dict(state(OLD), container=True)) is None
     assert next_boot.next_kernel(dict(state(OLD), not_recorded=[])) is None
-    assert next_boot.next_kernel(dict(state(OLD), package_manager={"kind": "dnf"})) is None
+
+
+EL_OLD, EL_NEW, EL_64K = "5.14.0-70.13.1.el9_0.x86_64", "5.14.0-427.13.1.el9_4.x86_64", "5.14.0-503.11.1.el9_5.aarch64+64k"
+
+
+def rpm_state(*kernels, **more):
+    rows = [{"release": name, "image": True} for name in kernels]
+    return dict({"kernel": {"installed": rows, "running": EL_OLD}, "package_manager": {"kind": "dnf"}, "boot": {}, "not_recorded": ["grub_cfg"]}, **more)
+
+
+def test_rpm_systems_boot_the_newest_kernel_of_the_variant_that_runs():
+    assert next_boot.next_kernel(rpm_state(EL_OLD, EL_NEW, EL_64K)) == EL_NEW
+    assert next_boot.next_kernel(rpm_state(EL_OLD, EL_NEW, new_kernel_default=False)) is None
+    assert next_boot.next_kernel(rpm_state(EL_OLD, EL_NEW, boot={"environment": {"saved_entry": "0"}})) is None
+    assert next_boot.next_kernel(rpm_state(EL_64K)) is None
+
+
+@pytest.mark.parametrize("wanted,running,expected", [
+    (OLD, NEW, OLD), ("5.15.0-91", NEW, OLD), ("5.15", NEW, NEW), ("5.15", None, "5.15"), ("6.8", None, NEWEST), ("7.0", NEW, "7.0"),
+    ("5.15.0-9", NEW, "5.15.0-9"), ("5.15.0-91-lowlatency", NEW, "5.15.0-91-lowlatency")])
+def test_a_claim_means_the_kernel_that_fits_it(wanted, running, expected):
+    node = dict(state(OLD, NEW, NEWEST), kernel={"running": running})
+    assert installed_kernels.resolve(wanted, node) == expected
+
+
+def test_a_claim_without_the_architecture():
+    node = {"kernel": {"installed": [{"release": EL_NEW}, {"release": EL_64K}], "running": EL_NEW}}
+    assert installed_kernels.resolve("5.14.0-427.13.1.el9_4", node) == EL_NEW
+    assert installed_kernels.resolve("5.14.0-503.11.1.el9_5.aarch64", node) == "5.14.0-503.11.1.el9_5.aarch64"
+
+
+SAVED = [{"id": "3f-%s" % EL_OLD, "title": "Rocky", "kernel": EL_OLD, "machine_id": "3f"}]
+
+
+@pytest.mark.parametrize("wanted,entries,expected", [
+    (None, None, None), ("1>2", None, NEW), ("Ubuntu, with Linux 5.4.0-1-generic", None, "5.4.0-1-generic"), ("0", SAVED, EL_OLD),
+    ("Rocky", SAVED, EL_OLD), ("3f-" + EL_OLD, SAVED, EL_OLD), ("0123456789abcdef0123456789abcdef-" + EL_NEW, SAVED, EL_NEW), ("x", SAVED, None)])
+def test_what_a_saved_entry_names(wanted, entries, expected):
+    assert next_boot.named(state(OLD, NEW, NEWEST, entries=entries), wanted) == expected
