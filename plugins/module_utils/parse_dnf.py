@@ -18,7 +18,7 @@ _MODULE_ROW = re.compile(r"(?P<name>[A-Za-z0-9][\w.+-]*)\s+(?P<stream>[\w.+-]+)(
 _PROFILE = re.compile(r"(?P<name>[\w.+-]+)(?P<flags>(?:\s*\[[dia]\])*)\s*(?P<comma>,?)\s*")
 _MODULE_NOISE = re.compile(r"(Name +Stream|Hint: |Last metadata|Updating |Repositories loaded|Error: No matching Modules|No matching modules"
                            r"|Unable to resolve argument|Error: Problems in request|missing groups or modules|Loaded plugins|Not root"
-                           r"|Subscription Management).*", re.IGNORECASE)
+                           r"|Subscription Management|Added \S+ repo from).*", re.IGNORECASE)
 _FIELD = re.compile(r"(?P<key>[A-Z][A-Za-z ]*?)\s*:\s*(?P<value>.*)")
 _TRUE, _FALSE = ("1", "yes", "true", "on"), ("0", "no", "false", "off")
 _LOCK_NOISE = re.compile(r"(Last metadata|Loaded plugins|Loading mirror|Updating |Repositories loaded|versionlock (list )?done|Not root|\s*\* |Adding "

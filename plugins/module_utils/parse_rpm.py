@@ -32,7 +32,8 @@ _OTHER_HEADING = re.compile(r"(available|available upgrades|available packages|u
 _NOISE = re.compile(r"(Last metadata expiration check|Loaded plugins|Loading mirror speeds|Updating |Repositories loaded|Updating and loading"
                     r"|Not root, |This system is|Subscription Management|Unable to read consumer|Loading repository data|Reading installed packages"
                     r"|warning: |\s*\* [\w.-]+: |Error: No matching Packages to list|No matching packages to list|-+(\+-+)+$|S +\| Name"
-                    r"|Failed to set locale).*", re.IGNORECASE)
+                    r"|Failed to set locale|Added \S+ repo from|Repository \S+ is listed more than once|[^|\n]* [kMG]?i?B/s \| |Fetched \S+ repo"
+                    r"|No match for argument: ).*", re.IGNORECASE)
 _32_BIT = ("i386", "i486", "i586", "i686")
 
 # What may belong to a product of a stack, or explains why one does not work, beyond what Debian calls so.

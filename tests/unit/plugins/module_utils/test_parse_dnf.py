@@ -349,3 +349,12 @@ def test_several_packages_of_one_sentence():
 def test_what_is_filtered_out_is_not_called_missing():
     text = "All matches were filtered out by modular filtering for argument: cuda-drivers\nError: Unable to find a match: cuda-drivers\n"
     assert [row["reason"] for row in value(parse_dnf_run.parse_dnf_run(text))] == ["modular_filtering"]
+
+
+def test_what_repositories_have():
+    text = ("Added cuda repo from file:///srv/cuda\ncuda                                            265 kB/s | 3.5 kB     00:00    \n"
+            "Installed Packages\nnvidia-driver.noarch                             3:550.54.15-1.el9         @cuda\n"
+            "Available Packages\nnvidia-driver.noarch                             3:560.35.03-1.el9         cuda \n")
+    rows = value(parse_dnf.parse_dnf_repoquery(text))
+    assert [(row["version"], row["repo"], row["installed"]) for row in rows] == [("550.54.15", "@cuda", True), ("560.35.03", "cuda", False)]
+    assert value(parse_dnf.parse_dnf_repoquery("nvidia-driver-3:550.54.15-1.el9.noarch\n"))[0]["installed"] is False
