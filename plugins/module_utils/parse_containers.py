@@ -70,7 +70,7 @@ def parse_toolkit_version(text):
 
 _MISSING_FILE = re.compile(r"(/[^\s:\"'\\]*\.so\.[\d.]+)\b[^\n]{0,80}?(?:no such file or directory|not found)"
                            r"|(?:stat|open|mount) (/[^\s:\"'\\]+)\b[^\n]{0,60}?no such file or directory", re.IGNORECASE)
-_UNRESOLVED = re.compile(r"unresolvable CDI devices? ((?:[\w.-]+/[\w.-]+=[\w.:-]+(?:, ?)?)+)")
+_UNRESOLVED = re.compile(r"unresolvable CDI devices? ((?:[\w.-]+/[\w.-]+=[\w.:-]*\w(?:, ?)?)+)")
 _DIFFERS = re.compile(r"driver/library version mismatch", re.IGNORECASE)
 
 

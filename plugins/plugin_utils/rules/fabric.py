@@ -86,23 +86,15 @@ def _after(ctx: Context) -> t.Dict[str, str]:
     changes = _simulated(ctx)
     if not any(_family(ctx, name) in ("driver", "fabric") for name in changes):
         return {}
-    kept = {name.partition(":")[0]: row.get("version") or "" for name, row in ctx.packages.items()}
-    after = {**kept, **{name: version or "" for name, version in changes.items()}}
-    return {name: version for name, version in after.items() if version}
+    kept = {name.partition(":")[0]: row.get("version") for name, row in ctx.packages.items()}
+    return {name: version for name, version in {**kept, **changes}.items() if version}
 
 
 def _simulated(ctx: Context) -> t.Dict[str, t.Optional[str]]:
-    """{package: version, None when it goes} of the simulated transactions of apt and dnf."""
-    manager = ctx.state.get("package_manager") or {}
-    changes: t.Dict[str, t.Optional[str]] = {}
-    for key in ("simulation", "transaction"):
-        rows = manager.get(key)
-        rows = rows.get("rows") or rows.get("packages") or [] if isinstance(rows, dict) else rows
-        for row in rows or []:
-            name, version = str(row.get("package") or row.get("name") or "").partition(":")[0], row.get("version")
-            if name and row.get("action") not in ("configure", "Conf"):
-                changes[name] = None if row.get("action") in ("remove", "Remv", "purge", "Purg") else version
-    return changes
+    """{package: version, None when it goes} of the transaction that apt or dnf announced."""
+    transaction = (ctx.state.get("package_manager") or {}).get("transaction") or {}
+    changes = {row["name"]: row.get("version") for kind in ("install", "upgrade", "downgrade") for row in transaction.get(kind) or []}
+    return {**changes, **{row["name"]: None for row in transaction.get("remove") or [] if row["name"] not in changes}}
 
 
 def _family(ctx: Context, name: str) -> t.Optional[str]:
@@ -198,6 +190,9 @@ def fabric_not_completed(ctx: Context) -> t.Iterator[Hit]:
         word = unit.get("active") or facts.log(ctx).get("reason")
         yield Hit("%s is %s" % (SERVICE, word), "The node has NVSwitches, but fabric manager is %s, so the GPUs cannot join the NVLink fabric." % word,
                   _GUIDE, do=(_START,))
+    elif _unsaid(ctx):
+        yield Hit("%d of %d not told" % (len(rows), len(rows)), "These GPUs sit on an NVSwitch baseboard and do not report their fabric state to nvidia-smi; "
+                  "only fabric manager's service can tell whether the fabric is up.", (facts.board(ctx) or {}).get("source"), "unsaid")
     for row in _known_failures(ctx):
         yield Hit("%s %s, %s-ofed, NVLink %d" % (row["os"], row["release"], row["ofed"], row["nvlink"]),
                   "On %s %s with %s-ofed the fabric of NVLink %d GPUs does not come up: %s." % (
@@ -226,16 +221,24 @@ def _not_running(ctx: Context) -> bool:
                 and reason != "version_differs")
 
 
+def _unsaid(ctx: Context) -> bool:
+    """Whether the fabric's state was asked for, no GPU of an NVSwitch baseboard told it, and nothing else does."""
+    rows = facts.fabric(ctx).get("gpus") or []
+    started = facts.log(ctx).get("reason") == "started" or facts.unit(ctx).get("active") == "active"
+    return bool(rows and not started and not ctx.container and facts.needed(ctx) and all(row["state"] == "N/A" for row in rows))
+
+
 def _known_failures(ctx: Context) -> t.List[Row]:
     ofed = ctx.stack.get("ofed") or {}
-    generation = (facts.board(ctx) or {}).get("nvlink")
+    named = next((int(found.group(1)) for found in (re.search(r"nvlink[ -]?(\d)", name.lower()) for name in ctx.gpu_names) if found), None)
+    generation = (facts.board(ctx) or {}).get("nvlink") or named
     return [row for row in ctx.facts["fabric"]["known_failures"]
             if row["os"] == ctx.os.get("id") and row["ofed"] == ofed.get("provider") and row["nvlink"] == generation
             and str(ctx.os.get("release") or "").split(".")[0] == row["release"]]
 
 
 def revision_coupling(ctx: Context) -> t.Iterator[Hit]:
-    """The libraries and daemons around fabric manager have the driver's version, too."""
+    """What follows the driver to the last digit does, and nobody builds one package's version from another's."""
     driver = facts.driver_version(ctx) or facts.manager_version(ctx)
     for name, row in sorted(ctx.packages.items()):
         version = upstream(row.get("version"))
@@ -246,6 +249,24 @@ def revision_coupling(ctx: Context) -> t.Iterator[Hit]:
     if refused and refused["user"] != refused["kernel"]:
         yield Hit("NVSwitch library %(user)s / %(kernel)s" % refused, "The NVSwitch driver %(kernel)s refused a program of version %(user)s; libnvidia-nscq "
                   "and fabric manager must be exactly the driver's version." % refused, _GUIDE)
+    for name, asked, there in _guessed_revisions(ctx):
+        yield Hit("%s=%s, archive: %s" % (name, asked, there), "The archive has %s %s, not %s: the same version of the driver's packages and of fabric "
+                  "manager's has different revisions, so one cannot be made from the other." % (name, there, asked), None,
+                  do=(actions.step("install_exact", "%s=%s" % (name, there)),))
+
+
+def _guessed_revisions(ctx: Context) -> t.List[t.Tuple[str, str, str]]:
+    """(package, version that apt did not find, the archive's version of the same upstream version) of the driver's and fabric manager's packages."""
+    manager = ctx.state.get("package_manager") or {}
+    found = []
+    for row in (manager.get("run") or {}).get("missing") or []:
+        name, asked = row["name"].partition(":")[0], row.get("version") or ""
+        rows = (((manager.get("policy") or {}).get(name) or {}).get("table") or []) + ((manager.get("madison") or {}).get(name) or [])
+        archive = [one["version"] for one in rows]
+        there = next((version for version in archive if upstream(version) == upstream(asked) and version != asked), None)
+        if there and upstream(asked) and _family(ctx, name) in ("driver", "fabric"):
+            found.append((name, asked, there))
+    return found
 
 
 RULES = (fabric_manager_version_differs, fabric_manager_version_would_differ, fabric_manager_missing, fabric_manager_not_needed,

@@ -92,7 +92,9 @@ def no_switch(ctx: Context) -> bool:
 
 def board(ctx: Context) -> t.Optional[Row]:
     """The row of the NVSwitch baseboard that this node's GPUs sit on; None when they are others, or none is known."""
-    named = [str(row.get("name")) for row in (fabric(ctx).get("gpus") or []) + (ctx.state.get("gpu_query") or []) if row.get("name")]
+    told = (fabric(ctx).get("gpus") or []) + list(ctx.state.get("gpu_query") or [])
+    named = [str(row["name"]) for row in told if isinstance(row, dict) and row.get("name")]
+    named += ctx.gpu_names
     for row in ctx.facts["fabric"]["boards"]:
         if set(ctx.gpu_names) & set(row["ids"]) or any(re.fullmatch(row["names"], name) for name in named):
             return row

@@ -13,19 +13,26 @@ from ansible_collections.lockstep.gpu.plugins.module_utils import parse_dkms, pa
 from ansible_collections.lockstep.gpu.plugins.module_utils import parse_cuda, parse_gpu_marks, parse_modules, parse_nvidia_query, parse_nvidia_smi, parse_os, parse_pci
 from ansible_collections.lockstep.gpu.plugins.module_utils import parse_bls, parse_build
 from ansible_collections.lockstep.gpu.plugins.module_utils import parse_dnf, parse_dnf_plan, parse_dnf_run, parse_rpm
+from ansible_collections.lockstep.gpu.plugins.module_utils import parse_copies, parse_interfaces, parse_nccl, parse_nccl_log
+from ansible_collections.lockstep.gpu.plugins.module_utils import parse_containers, parse_controller, parse_fabric, parse_host
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-MODULES = (parse_dnf, parse_dnf_plan, parse_dnf_run, parse_rpm,
+MODULES = (parse_containers, parse_controller, parse_fabric, parse_host,
+           parse_dnf, parse_dnf_plan, parse_dnf_run, parse_rpm,
            parse_alternatives, parse_bls, parse_build, parse_apt, parse_boot, parse_common, parse_dkms, parse_dpkg, parse_kernel, parse_libraries,
-           parse_cuda, parse_gpu_marks, parse_modules, parse_nvidia_query, parse_nvidia_smi, parse_os, parse_pci)
+           parse_cuda, parse_gpu_marks, parse_modules, parse_nvidia_query, parse_nvidia_smi, parse_os, parse_pci, parse_copies, parse_interfaces,
+           parse_nccl, parse_nccl_log)
 # Those that unpack a Parsed for a caller of their own return plain values.
 PLAIN = ("parse_alternatives", "parse_dpkg_list", "parse_own_pins")
 PARSERS = sorted(((module, name) for module in MODULES for name in vars(module)
                   if name.startswith("parse_") and getattr(vars(module)[name], "__module__", "") == module.__name__),
                  key=lambda pair: pair[1])
 RECORDINGS = [path.read_bytes() for path in sorted((pathlib.Path(__file__).parents[3] / "fixtures" / "bundles").glob("*/*.txt"))]
-FRAGMENTS = ["Installing:", " kernel x86_64 1-1 baseos 1 M", "   replacing kernel.x86_64 1-0", "a-1:1-1.x86_64", "a.x86_64", "Installed Packages",
+FRAGMENTS = ["    Fabric", "State : Completed", "0, [N/A], [N/A]", "Active: active (running)", "driver interface version 535.1", "kind: nvidia.com/gpu",
+             "  - hostPath: /usr/lib/libcuda.so.535.161.08", "version : 1.2.3", "Hostengine build info:", "ansible [core 2.17.5]", "python3: not found",
+             "Could not import the dnf python module using /a (3.6.8", "{\"msg\": \"a\"}", "Id=a.service", "a: enabled", "GPU 0: a", "  MIG 1g Device 0: b",
+             "Installing:", " kernel x86_64 1-1 baseos 1 M", "   replacing kernel.x86_64 1-0", "a-1:1-1.x86_64", "a.x86_64", "Installed Packages",
              "[[packages]]", "name = \"a\"", "key = \"evr\"", "[main]", "exclude=a", "nvidia-driver 570 [d][e] default [d] [i], b c",
              " Problem: cannot install both a-1-1.x86_64 and b-1-2.x86_64", "No match for argument: a", "Name : a", "Stream : b [e]",
              "==> /a <==", "==> /x.sources <==", "nvidia/1, k, x86_64: installed", "menuentry 'a' --id b {", "submenu 'c' {", "}",
