@@ -230,11 +230,19 @@ def _plain(key: str, value: t.Any) -> str:
 
 
 def upstream(version: t.Optional[str]) -> t.Optional[str]:
-    """A package version without epoch and revision; None when it is no version."""
-    try:
-        return versions.upstream(version or "")
-    except ValueError:
-        return None
+    """A package version without epoch and revision or release; None when it is no version."""
+    # RPM's releases may have characters that Debian's revisions cannot: 3:535.183.06-3.el8_10.
+    for kind in (versions, versions_rpm):
+        try:
+            return kind.upstream(version or "")
+        except ValueError:
+            continue
+    return None
+
+
+def weight(row: t.Mapping[str, t.Any], context: str = "default") -> str:
+    """The context that a fact's certainty allows: what is only reported may warn."""
+    return "reported" if row.get("certainty") == "reported" else context
 
 
 def listed(names: t.Iterable[str]) -> str:
