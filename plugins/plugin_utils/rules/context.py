@@ -8,7 +8,7 @@ import functools
 import re
 import typing as t
 
-from ansible_collections.lockstep.gpu.plugins.module_utils import closure, versions
+from ansible_collections.lockstep.gpu.plugins.module_utils import closure, versions, versions_rpm
 from ansible_collections.lockstep.gpu.plugins.plugin_utils import claim_text, installed_kernels, knowledge, next_boot
 
 Row = t.Dict[str, t.Any]
