@@ -11,7 +11,8 @@ import re
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed, not_understood
 
 # `ls -l` and `find -ls`: mode, links, owner, group, size, date; what follows is the path.
-_LISTED = re.compile(r"(?:\s*\d+\s+\d+\s+)?[-lrwxsStT]{10}[.+@]?\s+\d+\s+\S+\s+\S+\s+\d+\s+(?:[A-Z][a-z]{2}\s+\d+\s+[\d:]+|\d{4}-\d\d-\d\d \d\d:\d\d(?::\S+ \S+)?)\s+(.+)")
+_LISTED = re.compile(r"(?:\s*\d+\s+\d+\s+)?[-lrwxsStT]{10}[.+@]?\s+\d+\s+\S+\s+\S+\s+\d+\s+"
+                     r"(?:[A-Z][a-z]{2}\s+\d+\s+[\d:]+|\d{4}-\d\d-\d\d \d\d:\d\d(?::\S+ \S+)?)\s+(.+)")
 _PATH = re.compile(r"(/\S+|[A-Za-z0-9_.+-]+\.so[\w.+-]*)(?: -> (\S+))?")
 _FOLDER = re.compile(r"(/\S+):")
 _NOISE = re.compile(r"total \d+|(?:find|ls|locate|sudo|du): .*|.*: (?:Permission denied|No such file or directory)")

@@ -120,7 +120,7 @@ def library_not_in_cache(ctx: Context) -> t.Iterator[Hit]:
             continue
         version = str((ctx.packages.get(package or "") or {}).get("version") or "")
         fact = ctx.facts["nccl"]["no_ldconfig"]
-        known = soname == "libnccl.so.2" and _plain(version) == fact["first"]
+        known = soname == "libnccl.so.2" and _plain(_package(ctx)) == fact["first"]
         yield Hit(soname, "%s is installed%s, but the loader's cache does not have it%s." % (
             soname, " as %s" % (files[0] if files else "%s %s" % (package, version)),
             ": this release's package does not run ldconfig, %s does" % fact["fixed"] if known else ""),
@@ -138,7 +138,7 @@ def nccl_dev_runtime_split(ctx: Context) -> t.Iterator[Hit]:
                 # The one that the stack does not name moves; without a stack the headers follow the library.
                 moves, goal = (runtime, version) if wanted and _plain(version) == wanted and _plain(have) != wanted else (name, have)
                 action = "downgrade_exact" if _newer(ctx.packages[moves]["version"], goal) else "install_exact"
-                yield Hit("%s %s, %s %s" % (runtime, have, name, version), "%s is %s, but %s is %s: programs are compiled against another NCCL than they run with." % (
+                yield Hit("%s %s, %s %s" % (runtime, have, name, version), "%s is %s, but %s is %s: programs would run with another build than they see." % (
                     runtime, have, name, version), do=(actions.step(action, "%s=%s" % (moves, goal)),))
 
 
@@ -231,7 +231,8 @@ def nccl_ib_fallback(ctx: Context) -> t.Iterator[Hit]:
     failed = log.get("no_ib_device") or log.get("failures") or missed
     if not sockets or others or not failed or _wants_sockets(own) or (ctx.stack.get("expect") or {}).get("hcas") == 0:
         return
-    why = (["NET/IB : No device found"] if log.get("no_ib_device") else []) + ["plugin %s not found" % name for name in missed] + list(log.get("failures") or [])
+    why = ["NET/IB : No device found"] if log.get("no_ib_device") else []
+    why += ["plugin %s not found" % name for name in missed] + list(log.get("failures") or [])
     yield Hit("Using network Socket", "NCCL fell back to TCP sockets: %s." % "; ".join(why), grammar(ctx, "fallback"))
 
 
