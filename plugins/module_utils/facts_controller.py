@@ -19,7 +19,6 @@ PROBES = {
     "target_python": ("local", Function(_python, "the path and the version of the node's Python")),
     "ansible_version": ("bundle", Recorded("ansible --version")),
     "ansible_error": ("bundle", Recorded("what ansible-playbook printed when a module failed")),
-    "ansible_result": ("bundle", Recorded("the result of a task that failed, as JSON")),
     "ansible_inventory": ("bundle", Recorded("the inventory")),
     "ansible_facts": ("bundle", Recorded("the facts that a play had, as JSON")),
 }

@@ -27,20 +27,13 @@ def _move(ctx: Context, name: str, version: str) -> Row:
 
 
 def _align(ctx: Context, manager: str, driver: str) -> t.Tuple[Row, ...]:
-    """The steps that make fabric manager and driver equal: what differs from the stack moves; without one, the manager follows."""
+    """The steps that make fabric manager equal to the driver: the stack's, where it has one, which the driver's own rules bring."""
     wanted = facts.exact((ctx.stack.get("driver") or {}).get("version"))
-    if facts.driver_packages(ctx) == manager and wanted in (None, manager):
-        # The packages are right; the module in memory is the old one, and the rules about the driver say so.
+    # Where the packages agree, only the module in memory is the old one, and the rules about the driver say so.
+    if manager in (wanted, None if wanted else facts.driver_packages(ctx)):
         return (_START,)
-    if wanted and wanted != driver:
-        moves = () if facts.driver_packages(ctx) == wanted else (actions.step("install_exact", "the driver's packages = %s" % wanted),)
-        manager_moves = wanted != manager
-    else:
-        wanted, moves, manager_moves = driver, (), True
-    if manager_moves:
-        names = sorted(facts.manager_packages(ctx)) or [facts.package_name(ctx, wanted)]
-        moves += tuple(_move(ctx, name, wanted) for name in names)
-    return (*moves, _START)
+    names = sorted(facts.manager_packages(ctx)) or [facts.package_name(ctx, wanted or driver)]
+    return (*(_move(ctx, name, wanted or driver) for name in names), _START)
 
 
 def fabric_manager_version_differs(ctx: Context) -> t.Iterator[Hit]:
