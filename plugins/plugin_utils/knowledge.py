@@ -126,6 +126,36 @@ def kernel(facts: Facts, release: str) -> t.Optional[Row]:
     return _first(facts["kernels"]["kernels"], release=release)
 
 
+def kernel_numbers(release: str) -> t.Tuple[int, ...]:
+    """The upstream numbers of a kernel's release: "6.8.0-1032-aws" -> (6, 8, 0)."""
+    return numbers((re.match(r"\d+(\.\d+)*", release) or [""])[0])
+
+
+def fails_to_build(facts: Facts, driver: str, kernel_release: str, module_flavour: t.Optional[str], arch: t.Optional[str]) -> t.Optional[Row]:
+    """The published row by which a driver, unpatched, does not build for a kernel; a branch counts when its newest version fails."""
+    known, have = branch(facts, driver), kernel_numbers(kernel_release)
+    version = driver if "." in driver else max((known or {}).get("versions") or ["0"], key=numbers)
+    for row in facts["kernels"]["build_failures"]:
+        fits = row.get("flavour") in (None, module_flavour) and row.get("arch") in (None, arch)
+        same = branch_of(row["driver"]) == branch_of(version)
+        if same and fits and numbers(version) <= numbers(row["driver"]) and any(_reaches(have, numbers(point)) for point in row["kernel"]):
+            return row
+    return None
+
+
+def _reaches(kernel: t.Tuple[int, ...], point: t.Tuple[int, ...]) -> bool:
+    """Whether a kernel is at or behind a point; a point with three numbers speaks of its stable series only."""
+    if len(point) > 2:
+        return len(kernel) > 2 and kernel[:2] == point[:2] and kernel[2] >= point[2]
+    return len(kernel) > 1 and kernel[:2] >= point
+
+
+def cuda_of_driver(facts: Facts, version: str) -> t.Optional[t.Tuple[int, ...]]:
+    """(major, minor) of the newest CUDA release that was released with a driver of this branch or an older one."""
+    own = int(branch_of(version)) if branch_of(version).isdigit() else 0
+    return max((numbers(row["version"])[:2] for row in facts["cuda"]["toolkits"] if row["driver"] and int(branch_of(row["driver"])) <= own), default=None)
+
+
 def cuda_floor(facts: Facts, version: str) -> t.Optional[Row]:
     """The oldest driver that runs toolkits of this version's major release."""
     return _first(facts["cuda"]["floors"], major=str(version).split(".", 1)[0])
@@ -245,6 +275,13 @@ def _family(patterns: t.Tuple[str, ...], name: str) -> t.Optional[int]:
 def family(facts: Facts, package: str) -> t.Optional[Row]:
     """The row of families.yml that a package's name (without ":arch") belongs to."""
     rows = facts["families"]["families"]
+    place = _family(tuple(row["name"] for row in rows), package.partition(":")[0])
+    return None if place is None else rows[place]
+
+
+def kernel_metapackage(facts: Facts, package: str) -> t.Optional[Row]:
+    """The row of kernel_packages.yml that a package's name belongs to; None for a package that brings no newer kernel."""
+    rows = facts["kernel_packages"]["metapackages"]
     place = _family(tuple(row["name"] for row in rows), package.partition(":")[0])
     return None if place is None else rows[place]
 

@@ -4,11 +4,16 @@
 """Rules about kernels: headers, modules, the boot default, and the space that a kernel needs."""
 from __future__ import annotations
 
+import re
 import typing as t
 
+from .. import installed_kernels, knowledge
 from ..actions import step
 from .context import INSTALLED, Context, Hit, listed
 
+KERNEL_SOURCE = "https://ubuntu.com/kernel/lifecycle"
+# What takes part in a stack and is replaced by a boot only.
+ASKS_FOR_A_REBOOT = re.compile(r"linux-|nvidia-|libnvidia-|libcuda1|kernel")
 MIB = 1024 * 1024
 # What an installation still takes, in bytes, by file system. Measured on Debian 13: the CUDA toolkit and its
 # dependencies unpack to 4.5 GiB, the driver to 0.6 GiB beside its build; a kernel with its initramfs takes 50 to 200 MiB.
@@ -35,7 +40,7 @@ def kernel_module_missing(ctx: Context) -> t.Iterator[Hit]:
 
 def _locked(ctx: Context) -> t.Optional[str]:
     """The stack's kernel, where the node has a kernel of its own."""
-    return None if ctx.container else (ctx.stack.get("kernel") or {}).get("release")
+    return ctx.kernel if not ctx.container and (ctx.stack.get("kernel") or {}).get("release") else None
 
 
 def running_kernel_not_locked(ctx: Context) -> t.Iterator[Hit]:
@@ -53,20 +58,73 @@ def next_boot_kernel_not_locked(ctx: Context) -> t.Iterator[Hit]:
             default, _locked(ctx)), do=(step("set_default_kernel", _locked(ctx)),))
 
 
+def unlocked_kernel_installed(ctx: Context) -> t.Iterator[Hit]:
+    """No kernel is installed that would be chosen before the stack's.
+
+    A newer one counts unless the boot loader is known to start the stack's; older ones are what a node falls back to.
+    """
+    locked = _locked(ctx)
+    if not locked or ctx.next_kernel == locked:
+        return
+    kernels = [row["release"] for row in ctx.kernels if row.get("image") is not False]
+    newest = installed_kernels.newest_first([*kernels, locked], like_rpm=installed_kernels.rpm(ctx.state))
+    for release in newest[:newest.index(locked)]:
+        yield Hit(release, "Kernel %s is installed, which is newer than the stack's %s." % (release, locked))
+
+
+def meta_package_not_held(ctx: Context) -> t.Iterator[Hit]:
+    """No metapackage may bring another kernel: those that are installed are held.
+
+    With a plan the closure has them, and hold_incomplete tells.
+    """
+    locked = _locked(ctx)
+    if not locked or (ctx.stack.get("expect") or {}).get("hold") is False or "kernel" in (ctx.plan.get("components") or {}):
+        return
+    held = (ctx.state.get("package_manager") or {}).get("holds")
+    metas = {name: row for name, row in ctx.packages.items() if knowledge.kernel_metapackage(ctx.facts, name)}
+    loose = [name for name, row in metas.items() if (name not in held if held is not None else row.get("hold") is False)]
+    if not loose:
+        return
+    # One of another series brings a kernel that nobody locked the moment it is let go: it may as well be removed.
+    foreign = [name for name in loose if _series(metas[name].get("version")) not in (None, _series(locked))]
+    own = [name for name in loose if name not in foreign]
+    do = ([step("hold", " ".join(own))] if own else []) + ([step("remove_or_hold", ", ".join(foreign))] if foreign else [])
+    yield Hit(listed(loose), "%s: not held, so the next upgrade brings a newer kernel than %s, and makes it the default." % (
+        listed(loose), locked), KERNEL_SOURCE, do=tuple(do))
+
+
+def _series(version: t.Optional[str]) -> t.Optional[str]:
+    """The upstream series of a kernel's or a metapackage's version: 6.8.0-40.40~22.04.3 -> 6.8."""
+    found = re.match(r"(?:\d+:)?(\d+\.\d+)", version or "")
+    return found.group(1) if found else None
+
+
 def reboot_required(ctx: Context) -> t.Iterator[Hit]:
-    """A locked kernel that is ready to boot is running."""
+    """A locked kernel that is ready to boot is running, and nothing of the stack waits for a reboot."""
+    if (ctx.state.get("controller") or {}).get("local_reboot_refused"):
+        yield Hit("connection is local", "The node is the machine that Ansible runs on, so Ansible refused to reboot it; what waits for the reboot is not in "
+                  "use yet.", do=(step("manual", "reboot by hand, then run again"),))
+        return
     running = (ctx.state.get("kernel") or {}).get("running")
-    ready = ctx.installed_kernel and ctx.installed_kernel.get("initramfs")
+    ready = ctx.installed_kernel and ctx.installed_kernel.get("initramfs") is not False
     if _locked(ctx) and running and running != _locked(ctx) and ready:
         yield Hit("%s -> %s" % (running, _locked(ctx)), "Kernel %s is installed and waits for a reboot from %s." % (
-            _locked(ctx), running))
+            _locked(ctx), running), do=() if ctx.plan else (step("reboot_once"),))
+        return
+    marks = ctx.state.get("reboot_marks")
+    names = [name for name in marks or [] if ASKS_FOR_A_REBOOT.match(name)]
+    if marks is not None and not ctx.container and (names or not marks):
+        yield Hit("/run/reboot-required", "The package manager asks for a reboot%s." % (", because of " + listed(names) if names else ""))
 
 
 def grubenv_not_writable(ctx: Context) -> t.Iterator[Hit]:
     """A trial boot can be undone by a power cycle."""
     boot = ctx.state.get("boot") or {}
     running = (ctx.state.get("kernel") or {}).get("running")
-    if _locked(ctx) and running != _locked(ctx) and boot.get("loader") == "grub" and boot.get("env_writable") is False:
+    refused = boot.get("env_refused")
+    if refused and not ctx.container:
+        yield Hit("/boot/grub/grubenv", "GRUB cannot write its environment (%s), so a saved or one-time entry cannot be relied on." % refused)
+    elif _locked(ctx) and running != _locked(ctx) and boot.get("loader") in ("grub", None) and boot.get("env_writable") is False:
         yield Hit("/boot/grub/grubenv", "GRUB cannot write its environment, so after a trial of kernel %s a power cycle would "
                   "not return to %s." % (_locked(ctx), running))
 
@@ -91,5 +149,5 @@ def boot_space_low(ctx: Context) -> t.Iterator[Hit]:
                 path, free // MIB, listed(missing & {"kernel", "cuda", "driver"}), need // MIB))
 
 
-RULES = (kernel_module_missing, running_kernel_not_locked, next_boot_kernel_not_locked, reboot_required,
-         grubenv_not_writable, boot_space_low)
+RULES = (kernel_module_missing, running_kernel_not_locked, next_boot_kernel_not_locked, unlocked_kernel_installed, meta_package_not_held,
+         reboot_required, grubenv_not_writable, boot_space_low)
