@@ -195,9 +195,9 @@ def nccl_settings_contradict(ctx: Context) -> t.Iterator[Hit]:
                 yield _contradiction([settings[row["lower"]], settings[row["upper"]]], says, row["source"], context)
     for setting in [*own.values(), *asked.values()]:
         if setting.name == "NCCL_CONF_FILE" and (setting.where == nccl_settings.STACK or setting.where.endswith("nccl.conf")):
-            yield Hit("NCCL_CONF_FILE in %s" % setting.where, "NCCL_CONF_FILE=%s in %s comes too late: NCCL looks for it in the environment, before it "
-                      "reads any file." % (setting.value, setting.where), grammar(ctx, "file"), "late" if setting.file else "requested", rewrite(setting.file,
-                                                                                                                                                 setting.name, None))
+            text = "NCCL_CONF_FILE=%s in %s comes too late: NCCL looks for it in the environment, before it reads any file." % (setting.value, setting.where)
+            yield Hit("NCCL_CONF_FILE in %s" % setting.where, text, grammar(ctx, "file"), "late" if setting.file else "requested",
+                      rewrite(setting.file, setting.name, None))
 
 
 def _contradiction(parts: t.Sequence[t.Any], says: str, source: str, context: str) -> Hit:

@@ -166,8 +166,8 @@ def test_python_packages(text):
     assert {name: version for name, version in value.items() if "nccl" in name} == {"nvidia-nccl-cu12": "2.21.5"} and not problems
 
 
-@pytest.mark.parametrize(("text", "version"), [("(2, 28, 9)\n", "2.28.9"), ("2.21.5", "2.21.5"), ("[2, 18, 1]", "2.18.1"), ("2708\n", "2.7.8"), ("21003",
-                                                                                                                                                 "2.10.3"),
-                                                ("UserWarning: x\n(2, 20, 5)\n", "2.20.5"), ("None", None), ("", None)])
+@pytest.mark.parametrize(("text", "version"), [
+    ("(2, 28, 9)\n", "2.28.9"), ("2.21.5", "2.21.5"), ("[2, 18, 1]", "2.18.1"), ("2708\n", "2.7.8"), ("21003", "2.10.3"),
+    ("UserWarning: x\n(2, 20, 5)\n", "2.20.5"), ("None", None), ("", None)])
 def test_the_version_that_pytorch_tells(text, version):
     assert parse_copies.parse_torch_nccl(text).value == version

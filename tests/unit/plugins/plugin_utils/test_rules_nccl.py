@@ -80,10 +80,11 @@ def test_settings_that_do_not_go_together(text, verdict):
 
 
 @pytest.mark.parametrize("text", [
-    "NCCL_DEBUG=warn\n", "NCCL_NTHREADS=512\n", "NCCL_ALGO=allreduce:^tree;broadcast:ring\n", "NCCL_ALGO=^Tree,NVLS\n", "NCCL_PROTO=Simple\n", "NCCL_IB_GID_INDEX=-1\n",
-    "NCCL_NETDEVS_POLICY=max:2\n", "NCCL_CTA_POLICY=EFFICIENCY|ZERO\n", "NCCL_CROSS_NIC=0x1\n", "NCCL_SOCKET_IFNAME==ens6\n", "NCCL_DEBUG_SUBSYS=INIT,NET\n",
-    "NCCL_VERSION=2.21.5\n", "NCCL_FASTRAK_IFNAME=eth1\n", "NCCL_SHARP_DISABLE=1\n", "OFI_NCCL_PROTOCOL=RDMA\n", "FI_PROVIDER=efa\n", "NCCL_IB_DISABLE=0\nNCCL_SOCKET_IFNAME=ib0\n",
-    "NCCL_MIN_CTAS=8\nNCCL_MAX_CTAS=8\n", "NCCL_IB_HCA=mlx5_0:1,mlx5_1:1\n", "NCCL_NET_PLUGIN=\n", "NCCL_TOPO_FILE=/opt/t.xml\n"])
+    "NCCL_DEBUG=warn\n", "NCCL_NTHREADS=512\n", "NCCL_ALGO=allreduce:^tree;broadcast:ring\n", "NCCL_ALGO=^Tree,NVLS\n", "NCCL_PROTO=Simple\n",
+    "NCCL_IB_GID_INDEX=-1\n", "NCCL_NETDEVS_POLICY=max:2\n", "NCCL_CTA_POLICY=EFFICIENCY|ZERO\n", "NCCL_CROSS_NIC=0x1\n", "NCCL_SOCKET_IFNAME==ens6\n",
+    "NCCL_DEBUG_SUBSYS=INIT,NET\n", "NCCL_VERSION=2.21.5\n", "NCCL_FASTRAK_IFNAME=eth1\n", "NCCL_SHARP_DISABLE=1\n", "OFI_NCCL_PROTOCOL=RDMA\n",
+    "FI_PROVIDER=efa\n", "NCCL_IB_DISABLE=0\nNCCL_SOCKET_IFNAME=ib0\n", "NCCL_MIN_CTAS=8\nNCCL_MAX_CTAS=8\n", "NCCL_IB_HCA=mlx5_0:1,mlx5_1:1\n",
+    "NCCL_NET_PLUGIN=\n", "NCCL_TOPO_FILE=/opt/t.xml\n"])
 def test_nothing_is_said_about_good_settings(text):
     assert not judged(state=files(text))
 
@@ -138,14 +139,14 @@ UP = [{"name": "lo", "running": True, "addresses": ["127.0.0.1/8"]}, {"name": "d
       {"name": "ens6", "running": True, "addresses": ["192.0.2.17/24"]}, {"name": "ens6f1", "running": True, "addresses": []}]
 
 
+NOTHING, LOOPBACK = "nccl_ifname_matches_nothing", "nccl_ifname_allows_loopback"
+
+
 @pytest.mark.parametrize(("value", "taken", "code", "step"), [
-    ("^docker0", ["lo", "ens6"], "nccl_ifname_allows_loopback", "^docker0,lo"), ("^=docker0,ens6", ["lo"], "nccl_ifname_allows_loopback", "^=docker0,ens6,lo"),
-    ("^docker0,lo", ["ens6"], None, None), ("^docker,l", ["ens6"], None, None), ("ens", ["ens6"], None, None), ("=ens6", ["ens6"], None, None), ("=ens", [],
-                                                                                                                                                 "nccl_ifname_matches_nothing", None),
-    ("eth0", [], "nccl_ifname_matches_nothing", None), ("ens6f1", [], "nccl_ifname_matches_nothing", None), ("docker0", [], "nccl_ifname_matches_nothing",
-                                                                                                             None),
-    ("^lo,ens,docker", [], "nccl_ifname_matches_nothing", None), ("lo", ["lo"], "nccl_ifname_allows_loopback", None), ("eth0,ens6", ["ens6"], None, None),
-    ('"ens6"', [], "nccl_ifname_matches_nothing", None), ("ens6:1", ["ens6"], None, None)])
+    ("^docker0", ["lo", "ens6"], LOOPBACK, "^docker0,lo"), ("^=docker0,ens6", ["lo"], LOOPBACK, "^=docker0,ens6,lo"), ("lo", ["lo"], LOOPBACK, None),
+    ("^docker0,lo", ["ens6"], None, None), ("^docker,l", ["ens6"], None, None), ("ens", ["ens6"], None, None), ("=ens6", ["ens6"], None, None),
+    ("eth0,ens6", ["ens6"], None, None), ("ens6:1", ["ens6"], None, None), ("=ens", [], NOTHING, None), ("eth0", [], NOTHING, None),
+    ("ens6f1", [], NOTHING, None), ("docker0", [], NOTHING, None), ("^lo,ens,docker", [], NOTHING, None), ('"ens6"', [], NOTHING, None)])
 def test_interfaces_are_chosen_as_nccl_chooses_them(value, taken, code, step):
     assert nccl_settings.candidates(nccl_settings.interfaces(value), UP) == taken
     found = [row for row in judged(state=dict(files("NCCL_SOCKET_IFNAME=%s\n" % value), interfaces=UP)).values() if "ifname" in row["code"]]
@@ -212,8 +213,8 @@ def test_copies_beside_the_systems():
 
 
 @pytest.mark.parametrize(("cache", "files_there", "wanted", "speaks"), [
-    ("nothing", True, None, True), ("nothing", False, None, False), ("nothing", False, {"nccl": "2.29.2"}, True), ("all", False, None, True), ("part", True,
-                                                                                                                                               None, False), (None, True, None, False)])
+    ("nothing", True, None, True), ("nothing", False, None, False), ("nothing", False, {"nccl": "2.29.2"}, True), ("all", False, None, True),
+    ("part", True, None, False), (None, True, None, False)])
 def test_the_loaders_cache(cache, files_there, wanted, speaks):
     state = dict(packages(libnccl2="2.29.2-1+cuda12.9"), loader_cache=cache, libraries=[])
     if files_there:
