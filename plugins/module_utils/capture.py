@@ -158,13 +158,15 @@ def apt_locks(root):
 
 
 def pci_devices(root):
-    """NVIDIA's devices as `lspci -Dn` prints them. From sysfs: it answers from memory, also for a GPU that hangs."""
+    """NVIDIA's devices as `lspci -Dnk` prints them. From sysfs: it answers from memory, also for a GPU that hangs."""
     rows = []
     for folder in find(root, "/sys/bus/pci/devices/*"):
         vendor = read(root, folder + "/vendor").strip()
         if vendor == "0x10de":
             rows.append("%s %s: %s:%s" % (folder.rsplit("/", 1)[-1], read(root, folder + "/class").strip()[2:6],
                                           vendor[2:], read(root, folder + "/device").strip()[2:]))
+            if os.path.islink(inside(root, folder + "/driver")):
+                rows.append("\tKernel driver in use: " + os.path.basename(os.readlink(inside(root, folder + "/driver"))))
     return lines(rows)
 
 

@@ -46,9 +46,10 @@ _KINDS = tuple((kind, re.compile(pattern)) for kind, pattern in (
     ("unknown_symbol", r"^" + _MODULE + r": Unknown symbol (?P<symbol>\S{1,200})(?: \(err (?P<err>-?\d{1,5})\))?"),
     ("vermagic", r"^" + _MODULE + r": version magic '(?P<have>[^' ]{1,200}).{0,200}?should be '(?P<want>[^' ]{1,200})"),
     ("tainting", r"^" + _MODULE + r": module verification failed: signature and/or required key missing"),
-    ("unsigned_rejected", r"Loading of unsigned module is rejected|[Uu]nsigned module loading is restricted"),
-    ("key_rejected", r"Loading of module with unavailable key is rejected|PKCS#7 signature not signed with a trusted key"
-                     r"|Key was rejected by service|Required key not available"),
+    ("unsigned_rejected", r"^(?:" + _MODULE + r": )?[Ll]oading of unsigned module is rejected"
+                          r"|^Lockdown: .{0,40}unsigned module loading is restricted"),
+    ("key_rejected", r"^(?:" + _MODULE + r": )?[Ll]oading of module with unavailable key is rejected"
+                     r"|PKCS#7 signature not signed with a trusted key"),
     ("lockdown", r"Kernel is locked down from EFI Secure Boot"),
     ("secure_boot", r"[Ss]ecureboot: Secure boot (?P<setting>enabled|disabled)|Secure boot (?P<early>enabled|disabled)$"),
 ))

@@ -9,8 +9,8 @@ import re
 
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed, not_understood
 
-_SUFFIX = re.compile(r"\.ko(?:\.(?:xz|zst|gz|bz2))?$")
-_KERNEL = re.compile(r"(?:/usr)?/lib/modules/([^/]+)/")
+MODULE_SUFFIX = re.compile(r"\.ko(?:\.(?:xz|zst|gz|bz2))?$")
+KERNEL_FOLDER = re.compile(r"(?:/usr)?/lib/modules/([^/]+)/")
 _FIELDS = ("version", "vermagic", "license", "signer")
 _VERSION = r"\d{2,4}\.\d{1,4}(?:\.\d{1,4})?"
 
@@ -42,8 +42,8 @@ def parse_modinfo(text):
 
 
 def _new_row(path):
-    kernel = _KERNEL.match(path)
-    row = {"kernel": kernel.group(1) if kernel else None, "name": _SUFFIX.sub("", path.rsplit("/", 1)[-1]), "path": path}
+    kernel = KERNEL_FOLDER.match(path)
+    row = {"kernel": kernel.group(1) if kernel else None, "name": MODULE_SUFFIX.sub("", path.rsplit("/", 1)[-1]), "path": path}
     row.update(dict.fromkeys(_FIELDS))
     return row
 

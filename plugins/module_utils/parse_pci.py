@@ -17,6 +17,9 @@ _FORMS = (
     # lspci -nn: the last bracket is the id, the first the class
     re.compile(_ADDRESS + r" [^\[]*\[(?P<class>[0-9a-f]{4})\]: .*\[" + _ID + r"\](?: \(.*)?"),
 )
+# Any line that begins a device; what tells a display controller of NVIDIA, by number or by name.
+_HEAD = re.compile(_ADDRESS + r" ")
+_DISPLAY = re.compile(r"(?:030[02]: 10de:|(?:vga compatible|3d|display) controller.*(?:nvidia|\[10de:))")
 NVIDIA = "10de"
 GPU_CLASSES = ("0300", "0302")
 # The PCI class of an NVSwitch: bridge, other.
@@ -37,6 +40,27 @@ def parse_pci(text):
         rows.append({"address": address if address.count(":") == 2 else "0000:" + address,
                      "id": found.group("id"), "class": found.group("class")})
     return Parsed(rows, problems)
+
+
+def parse_pci_drivers(text):
+    """`lspci -k`, with or without numbers, to {address: driver} of NVIDIA's display controllers; None without a driver.
+
+    A device without a line for its driver is left out where no device has one: then the list was made without -k.
+    """
+    value, current, told = {}, None, False
+    for line in text.splitlines():
+        head = _HEAD.match(line[:1000].lower())
+        if head:
+            current = head.group("address") if _DISPLAY.search(line[:1000].lower()) else None
+            current = "0000:" + current if current and current.count(":") == 1 else current
+            if current:
+                value[current] = None
+        found = re.match(r"\s+Kernel driver in use: (\S{1,100})", line[:1000])
+        if found:
+            told = True
+            value.update({current: found.group(1)} if current else {})
+        told = told or line.lstrip().startswith("Kernel modules:")
+    return Parsed(value if told else {}, [])
 
 
 def parse_device_nodes(text):

@@ -1,0 +1,54 @@
+# Copyright: (c) 2026, lockstep.gpu contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How the live back end takes secure boot's keys, modprobe's configuration and the initramfs (see capture.py)."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+
+from ansible_collections.lockstep.gpu.plugins.module_utils import capture
+from ansible_collections.lockstep.gpu.plugins.module_utils.probe_kinds import execute
+
+# Where DKMS keeps the certificate that it signs with: its own default, and that of Debian's and Ubuntu's packages.
+CERTIFICATES = ("/var/lib/shim-signed/mok/MOK.der", "/var/lib/dkms/mok.pub", "/etc/pki/akmods/certs/public_key.der")
+# A file of an earlier folder hides one of the same name in a later one (modprobe.d(5)).
+_FOLDERS = ("/etc/modprobe.d", "/run/modprobe.d", "/usr/local/lib/modprobe.d", "/usr/lib/modprobe.d")
+
+
+def modprobe_config(root):
+    """Every file of modprobe's folders, also those of /etc that modprobe ignores for their name."""
+    chosen = {}
+    for folder in _FOLDERS:
+        for path in capture.find(root, folder + ("/*" if folder == _FOLDERS[0] else "/*.conf")):
+            chosen.setdefault(os.path.basename(path), path)
+    paths = sorted(path for path in chosen.values() if os.path.isfile(capture.inside(root, path)))
+    return capture.join_files([(path, capture.read(root, path)) for path in paths])
+
+
+def _secured(root):
+    """Whether secure boot is on; elsewhere no key matters, and mokutil need not run."""
+    return "enabled" in capture.secure_boot(root)
+
+
+def mok_list(which):
+    """A capture function: mokutil's list of keys, where secure boot is on."""
+    return lambda root, tools: execute(("mokutil", which), tools) if _secured(root) else "EFI variables are not supported on this system\n"
+
+
+def mok_test(root, tools):
+    """Whether the certificate that DKMS signs with is enrolled."""
+    there = capture.find(root, *CERTIFICATES)
+    return execute(("mokutil", "--test-key", there[0]), tools) if there and _secured(root) else ""
+
+
+def initramfs_files(root, tools):
+    """What the initramfs of the running kernel holds, by the distribution's own tool."""
+    release = platform.release()
+    for tool, pattern in (("lsinitramfs", "/boot/initrd.img-" + release), ("lsinitrd", "/boot/initramfs-%s.img" % release),
+                          ("lsinitrd", "/boot/initrd-" + release)):
+        if capture.find(root, capture.glob.escape(pattern)) and shutil.which(tool, path=tools):
+            return execute((tool, capture.inside(root, pattern)), tools)
+    raise OSError("no initramfs of kernel %s that a tool of this node could list" % release)
