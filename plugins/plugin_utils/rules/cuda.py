@@ -9,7 +9,7 @@ import typing as t
 
 from ansible_collections.lockstep.gpu.plugins.plugin_utils import knowledge
 
-from .context import Context, Hit
+from .context import Context, Hit, weight
 
 
 def _releases(ctx: Context) -> t.List[str]:
@@ -58,11 +58,15 @@ def cuda_needs_compat(ctx: Context) -> t.Iterator[Hit]:
             major, minor = (version.split(".") + ["0"])[:2]
             compat = ctx.facts["cuda"]["forward_compatibility"]
             package = compat["package"].format(major=major, minor=minor)
-            present = package in ctx.packages
-            yield Hit("cuda %s@%s" % (version, ctx.driver["version"]),
-                      "CUDA %s needs driver %s or newer; with %s it runs only through %s, which is %s." % (
-                          version, floor["driver"], ctx.driver["version"], package, "installed" if present else "not installed"),
-                      compat["source"], "present" if present else "default")
+            there = package in ctx.packages or bool((ctx.stack.get("cuda") or {}).get("compat"))
+            listed = next((row for row in ctx.facts["cuda"]["forward_branches"] if row["cuda"] == "%s.%s" % (major, minor)), None)
+            text = "CUDA %s needs driver %s or newer; with %s it runs only through %s, which is %s" % (
+                version, floor["driver"], ctx.driver["version"], package, "there" if there else "not installed")
+            if there and listed and knowledge.branch_of(ctx.driver["version"]) not in listed["branches"]:
+                yield Hit("cuda %s@%s" % (version, ctx.driver["version"]), "%s, but works from the branches %s." % (text, ", ".join(listed["branches"])),
+                          listed.get("source"), weight(listed))
+            else:
+                yield Hit("cuda %s@%s" % (version, ctx.driver["version"]), text + ".", compat["source"], "present" if there else "default")
 
 
 def cuda_dropped_gpu(ctx: Context) -> t.Iterator[Hit]:

@@ -9,7 +9,7 @@ import typing as t
 from ansible_collections.lockstep.gpu.plugins.plugin_utils import knowledge
 
 from . import flavour_found
-from .context import Context, Hit, upstream
+from .context import Context, Hit, upstream, weight
 
 
 def driver_branch_unknown(ctx: Context) -> t.Iterator[Hit]:
@@ -50,7 +50,10 @@ def flavour_mismatch(ctx: Context) -> t.Iterator[Hit]:
 def gpu_needs_newer_driver(ctx: Context) -> t.Iterator[Hit]:
     """The driver knows the GPU."""
     for name, row in ctx.gpus:
-        floor = row.get("min_driver")
+        floor, listed_in = row.get("min_driver"), row.get("listed_in")
+        if ctx.purpose == "install" and listed_in and ctx.driver.get("version") and knowledge.at_least(ctx.driver["version"], listed_in) is False:
+            yield Hit("%s, listed in %s" % (name, listed_in), "%s (%s) is listed by the open module from %s on; the stack asks for %s." % (
+                row["name"], name, listed_in, ctx.driver["version"]), row.get("source"), "reported")
         if floor and ctx.driver.get("version") and knowledge.at_least(ctx.driver["version"], floor) is False:
             yield Hit("%s needs %s" % (name, floor), "%s (%s) needs driver %s or newer, the stack asks for %s." % (
                 row["name"], name, floor, ctx.driver["version"]), row["min_driver_source"])
@@ -83,11 +86,28 @@ def _builds(ctx: Context) -> t.List[t.Dict[str, t.Any]]:
     return result
 
 
+def _published_failure(ctx: Context) -> t.Optional[t.Dict[str, t.Any]]:
+    """The row by which the driver does not build for the kernel as NVIDIA ships it; a distribution's own packages are patched."""
+    driver = ctx.driver
+    if ctx.purpose != "install" or not ctx.kernel or not driver.get("version") or driver.get("source") == "distribution":
+        return None
+    if driver.get("module") != "dkms":
+        return None
+    return knowledge.fails_to_build(ctx.facts, driver["version"], ctx.kernel, driver.get("flavour"), ctx.os.get("arch"))
+
+
 def driver_fails_to_build_on_kernel(ctx: Context) -> t.Iterator[Hit]:
-    """No measured build of this driver for this kernel failed; a success of another revision counts for the driver."""
+    """No build of this driver for this kernel is known to fail; a measured success of another revision counts for the driver."""
     rows = _builds(ctx)
     if any(row["result"] == "ok" for row in rows):
         return
+    published = _published_failure(ctx)
+    if published:
+        fixed = "; mended in " + ", ".join(published["fixed"]) if published["fixed"] else ""
+        yield Hit("%s@%s" % (ctx.driver["version"], ctx.kernel), "The module of driver %s does not build for kernel %s unless it is patched: "
+                  "%s and older of its branch fail from %s on%s." % (
+                      ctx.driver["version"], ctx.kernel, published["driver"], ", ".join(published["kernel"]), fixed),
+                  published.get("source"), weight(published, "published"))
     for row in rows:
         measured = row.get("certainty") != "reported"
         yield Hit("%s=%s@%s" % (row["driver"]["package"], row["driver"]["revision"], row["kernel"]["release"]),
@@ -108,7 +128,7 @@ def unproven(ctx: Context) -> t.Iterator[Hit]:
     if row and "." in version and not any(known == version or known.startswith(version + ".") for known in row["versions"]):
         yield Hit("driver %s" % version, "Driver %s is not among the known versions of branch %s (newest: %s)." % (
             version, row["branch"], ", ".join(row["versions"][:-4:-1])), row["source"])
-    elif version and ctx.kernel and ctx.os and ctx.driver.get("module") != "precompiled" and not _builds(ctx):
+    elif version and ctx.kernel and ctx.os and ctx.driver.get("module") != "precompiled" and not _builds(ctx) and not _published_failure(ctx):
         flavour = ctx.driver.get("flavour") or "any flavour"
         yield Hit("driver %s %s@%s" % (version, flavour, ctx.kernel),
                   "No build of driver %s (%s) for kernel %s has been measured." % (version, flavour, ctx.kernel))
