@@ -30,7 +30,6 @@ PROBES = {
     "services": ("gpu", Special(_services, " ".join(_SHOW))),
     "pci_acs": ("gpu", Function(capture_host.acs, "ACSCtl of every PCI bridge (from /sys/bus/pci/devices/*/config)")),
     "nvidia_smi_modes": ("gpu", Command(("nvidia-smi", "--query-gpu=" + ",".join(parse_host.GPU_MODES), "--format=csv,noheader"))),
-    "nvidia_smi_list": ("gpu", Command(("nvidia-smi", "-L"))),
 }
 
 
@@ -52,5 +51,5 @@ def section(reader):
         "rdma_ports": reader.parsed("rdma_ports", parse_host.parse_rdma_ports),
         "nics": reader.parsed("nics", parse_host.parse_nics),
         "gpu_modes": reader.parsed("nvidia_smi_modes", parse_host.parse_gpu_modes, absent=[]),
-        "gpu_list": reader.parsed("nvidia_smi_list", parse_host.parse_gpu_list, absent=None),
+        "gpu_list": reader.told("nvidia_smi_list", lambda text, rc: parse_host.parse_gpu_list(text)),
     }

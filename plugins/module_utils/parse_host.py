@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed, not_understood
+from ansible_collections.lockstep.gpu.plugins.module_utils.parse_nvidia_smi import is_complaint
 
 _LONGEST = 2000
 
@@ -145,6 +146,6 @@ def parse_gpu_list(text):
             gpus.append(int(gpu.group(1)))
         elif instance:
             rows.append({"gpu": gpus[-1] if gpus else None, "profile": instance.group(1), "device": int(instance.group(2))})
-        elif line.strip() and "No devices" not in line:
+        elif line.strip() and not is_complaint(line):
             problems.append(not_understood(number, line))
     return Parsed({"gpus": len(gpus), "mig": rows}, problems)

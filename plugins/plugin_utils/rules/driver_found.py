@@ -53,6 +53,11 @@ def user_packages(ctx: Context) -> Versions:
     return next((group for group in groups if len(set(group.values())) == 1), {})
 
 
+def all_user_packages(ctx: Context) -> Versions:
+    """{name: version} of every installed package of the user space that has to be the module's version."""
+    return {name: version for pattern in USER_SIDE for name, version in _packages(ctx, pattern).items()}
+
+
 def package_versions(ctx: Context) -> t.Set[str]:
     """Every version of the driver that an installed package has."""
     versions = {driver_version(row.get("version")) for row in ctx.members("driver").values()}
@@ -134,14 +139,15 @@ def next_kernel(ctx: Context) -> t.Optional[str]:
     return ctx.next_kernel or running_kernel(ctx)
 
 
+def main_files(ctx: Context) -> t.List[Row]:
+    """The files of the driver's main module, of all kernels; modinfo that names no file is about the running one."""
+    return [row for row in (ctx.state.get("modules") or {}).get("files") or []
+            if row.get("version") and (row.get("name") is None or is_driver(row["name"]) and not re.search(r"-(uvm|modeset|drm|peermem)$", row["name"]))]
+
+
 def on_disk(ctx: Context, kernel: t.Optional[str]) -> t.Optional[Row]:
-    """The file of the driver's main module that a kernel would load. modinfo without a path is about the running kernel."""
-    rows = []
-    for row in (ctx.state.get("modules") or {}).get("files") or []:
-        nameless = row.get("name") is None and row.get("kernel") is None and kernel == running_kernel(ctx)
-        main = is_driver(row.get("name")) and not re.search(r"-(uvm|modeset|drm|peermem)$", row["name"])
-        if row.get("version") and (nameless or main and row.get("kernel") in (kernel, None)):
-            rows.append(row)
+    """The file of the driver's main module that a kernel would load; that of a file outside /lib/modules is not known."""
+    rows = [row for row in main_files(ctx) if (row.get("kernel") or running_kernel(ctx)) == kernel]
     return min(rows, key=_place, default=None)
 
 

@@ -20,13 +20,20 @@ DRIVER_SOURCE = "https://github.com/NVIDIA/open-gpu-kernel-modules"
 def flavour(ctx: Context) -> t.Tuple[t.Optional[str], t.Optional[str]]:
     """(flavour, version) of the module that is loaded; where none is, of the file that would be."""
     loaded = ctx.loaded_module
-    file = None if ctx.container else found.on_disk(ctx, found.running_kernel(ctx))
+    file = None if ctx.container else found.on_disk(ctx, found.running_kernel(ctx)) or _any_file(ctx)
     version = found.running(ctx) or (str(file["version"]) if file else None)
     if loaded.get("flavour"):
         return str(loaded["flavour"]), version
     if file and (not found.running(ctx) or file["version"] == version):
         return LICENSES.get(str(file.get("license"))), version
     return None, version
+
+
+def _any_file(ctx: Context) -> t.Optional[Row]:
+    """A file of the module where nobody recorded which kernel runs, and all kernels have the same."""
+    files = found.main_files(ctx)
+    same = len({(row["version"], row.get("license")) for row in files}) == 1
+    return files[0] if same and found.running_kernel(ctx) is None else None
 
 
 def _switch(ctx: Context, to: str, version: t.Optional[str]) -> t.Tuple[Row, ...]:

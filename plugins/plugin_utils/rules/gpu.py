@@ -28,7 +28,8 @@ def _lost(ctx: Context) -> t.Dict[str, t.Tuple[str, str]]:
     """{address or name: (name, what is said)} of the GPUs that no longer answer, each once."""
     told: t.List[t.Tuple[t.Optional[str], t.Optional[int], t.Optional[str], str]] = []
     for row in found.smi(ctx).get("unreachable") or []:
-        told.append((row["bus_id"], row["index"], None, str(row["reason"]).replace("_", " ")))
+        told.append((row["bus_id"], row["index"], None, {"gpu_lost": "GPU is lost", "requires_reset": "GPU requires reset", "unknown_error": "Unknown Error"}.get(
+            row["reason"], str(row["reason"]))))
     for row in ctx.state.get("gpu_query") or []:
         if row.get("state") == "lost":
             told.append((row["bus_id"], row["index"], row["uuid"], next(iter(row["faults"].values()))))

@@ -4,6 +4,7 @@
 """Rules about the driver as it is loaded, beside its files, its user space, and what is asked for."""
 from __future__ import annotations
 
+import re
 import typing as t
 
 from ansible_collections.lockstep.gpu.plugins.plugin_utils import knowledge
@@ -46,14 +47,13 @@ def mend(ctx: Context, module: t.Optional[str], user: t.Optional[str]) -> Steps:
         return ()
     steps: t.List[Row] = []
     behind = {name: version for name, version in found.kernel_packages(ctx).items() if version != want}
-    for name in sorted(behind):
-        steps.append(step(_direction(behind[name], want), "%s=%s" % (name, _revision(ctx, want))))
-    if package and package != want and not behind:
-        steps += [step(_direction(version, want), "%s=%s" % (name, _revision(ctx, want))) for name, version in sorted(packages.items())]
+    users = {name: version for name, version in found.all_user_packages(ctx).items() if version != want}
+    for name, version in [*sorted(behind.items()), *(sorted(users.items()) if package != want else [])]:
+        steps += _move(ctx, name, version, want)
     rows = found.dkms_rows(ctx)
     kernel = found.running_kernel(ctx)
     ready = [row for row in rows if row.get("version") == want and row.get("state") == "installed" and kernel in (None, row.get("kernel"))]
-    if behind or rows and not ready:
+    if any("dkms" in name for name in behind) or rows and not ready:
         name = rows[0]["module"] if rows else "nvidia"
         steps.append(step("dkms_build_install", "%s/%s" % (name, want), **({"kernel": kernel} if kernel else {})))
     if module != want:
@@ -68,8 +68,13 @@ def _whole(wanted: t.Optional[str], known: t.Iterable[t.Optional[str]]) -> t.Opt
     return next((version for version in known if version and wanted and found.fits(version, wanted)), None)
 
 
-def _direction(have: str, want: str) -> str:
-    return "downgrade_exact" if knowledge.numbers(have) > knowledge.numbers(want) else "install_exact"
+def _move(ctx: Context, name: str, have: str, want: str) -> Steps:
+    """The steps that bring one package to a version; a name that has the branch in it changes with it."""
+    named = re.sub(r"(?<=-)%s(?=-|$)" % knowledge.branch_of(have), knowledge.branch_of(want), name)
+    target = "%s=%s" % (named, _revision(ctx, want))
+    if named != name:
+        return (step("remove", name), step("install_exact", target))
+    return (step("downgrade_exact" if knowledge.numbers(have) > knowledge.numbers(want) else "install_exact", target),)
 
 
 def _revision(ctx: Context, want: str) -> str:
@@ -151,8 +156,8 @@ def driver_version_differs(ctx: Context) -> t.Iterator[Hit]:
 
 
 def _effective(ctx: Context) -> t.Optional[str]:
-    """The driver that a node really has; None while the right one is installed and only waits for a reboot."""
-    if _pending(ctx) and found.claimed(ctx) or found.foreign_platform(ctx):
+    """The driver that a node really has; None where the right one is installed, and only another module is loaded."""
+    if _pending(ctx) and found.claimed(ctx) or found.fits(found.user_space(ctx), found.claimed(ctx)) or found.foreign_platform(ctx):
         return None
     installed = found.installed_module(ctx, found.next_kernel(ctx))
     rows = {str(row["version"]) for row in found.dkms_rows(ctx) if row.get("state") == "installed"}
@@ -190,8 +195,8 @@ def _put_back(ctx: Context, version: t.Optional[str], kernel: str) -> Steps:
     rows = [row for row in found.dkms_rows(ctx) if row.get("version") == version]
     if rows:
         return (step("dkms_build_install", "%s/%s" % (rows[0]["module"], version), kernel=kernel),)
-    names = sorted(found.kernel_packages(ctx))
-    return tuple(step("install_exact", "%s=%s" % (name, version)) for name in names)
+    moved = [_move(ctx, name, have, version) for name, have in sorted(found.kernel_packages(ctx).items()) if version and have != version]
+    return tuple(one for steps in moved for one in steps)
 
 
 def module_in_use(ctx: Context) -> t.Iterator[Hit]:
