@@ -23,12 +23,13 @@ PROBES = {
     "machine_id": ("local", File("/etc/machine-id")),
     "sysconfig_kernel": ("local", File("/etc/sysconfig/kernel")),
     "reboot_marks": ("local", Function(capture.first_of("/run/reboot-required.pkgs", "/run/reboot-required"), "/run/reboot-required.pkgs")),
+    "grub_run": ("bundle", Recorded("grub-set-default, grub-reboot, update-grub; what GRUB prints at boot")),
     "grubby_default": ("bundle", Recorded("grubby --default-kernel")),
     "grubby_info": ("bundle", Recorded("grubby --info=ALL")),
     **facts_build.PROBES,
 }
 _NOTHING = dict.fromkeys(("loader", "grub_default", "grub_settings", "environment", "saved_entry", "next_entry", "default_kernel",
-                          "env_writable", "menu_default", "entries", "machine_id"))
+                          "env_writable", "env_refused", "menu_default", "entries", "machine_id"))
 
 
 def section(reader):
@@ -42,10 +43,11 @@ def section(reader):
 
 def boot(reader, container):
     """Boot loader and default: {loader, grub_default, grub_settings, environment, saved_entry, next_entry, default_kernel,
-    env_writable, menu_default, entries, machine_id}.
+    env_writable, env_refused, menu_default, entries, machine_id}.
 
     loader is "none" where there is none (a container), then the rest is None. grub_settings: {GRUB_NAME: value};
-    environment: the names of grubenv, {} when GRUB has none; menu_default: what grub.cfg boots (parse_boot.cfg_default);
+    environment: the names of grubenv, {} when GRUB has none; env_refused: what GRUB said when it could not write;
+    menu_default: what grub.cfg boots (parse_boot.cfg_default);
     entries: [{id, title, kernel, machine_id, rescue}] in the order of the menu.
     """
     files = reader.parsed("boot_files", lambda text: Parsed(set(text.split()), []))
@@ -74,7 +76,8 @@ def _loader(reader, files):
     names = environment or {}
     part = {"grub_default": default, "grub_settings": settings, "environment": environment,
             "saved_entry": names.get("saved_entry") or None, "next_entry": names.get("next_entry") or None,
-            "menu_default": menu[1] if menu else None, "env_writable": None if files is None else _writable(reader, files)}
+            "menu_default": menu[1] if menu else None, "env_writable": _writable(reader, files),
+            "env_refused": reader.told("grub_run", lambda text, rc: parse_boot.parse_grub_run(text))}
     if menu and menu[0]:
         kernel, reason = parse_boot.default_kernel(*menu, environment)
         if reason:
@@ -130,9 +133,11 @@ def _systemd_boot(reader, found):
 
 
 def _writable(reader, files):
-    """Whether GRUB can write its environment block."""
+    """Whether GRUB can write its environment block; files: the paths that are there, None when nobody recorded them."""
     mounts = reader.parsed("proc_mounts", lambda text: Parsed(text, []))
-    block = next((path for path in sorted(files) if path.endswith("/grubenv")), None)
+    if files is None and (mounts is None or "grubenv" in reader.not_recorded):
+        return None
+    block = "/boot/grub/grubenv" if files is None else next((path for path in sorted(files) if path.endswith("/grubenv")), None)
     if block is None:
         reader.note("boot_files", "there is no environment block yet that GRUB could write to")
         return None

@@ -252,3 +252,15 @@ def parse_sysconfig_kernel(text):
     """/etc/sysconfig/kernel of RPM systems: whether a newly installed kernel becomes the default (UPDATEDEFAULT); None unsaid."""
     found = re.findall(r"^\s*UPDATEDEFAULT=[\"']?(\w+)", text, re.MULTILINE)
     return Parsed(found[-1].lower() == "yes" if found else None, [])
+
+
+# grub-core's disk/diskfilter.c, disk/loadenv.c, fs/btrfs.c, and grub-editenv.
+_ENVIRONMENT_REFUSED = re.compile(
+    r"diskfilter writes are not supported|sparse file not allowed|environment block too small|invalid environment block"
+    r"|cannot open [`'\"]?\S*grubenv\S*: [^\n]{1,80}|cannot rename the file \S*grubenv\S*[^\n]{0,80}|malformed (?:block|file)[^\n]{0,40}grubenv[^\n]{0,40}")
+
+
+def parse_grub_run(text):
+    """What grub-set-default and others, or GRUB at boot, say when the environment cannot be written; None where they do not."""
+    found = _ENVIRONMENT_REFUSED.search(text)
+    return Parsed(found.group() if found else None, [])

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Which kernel the next boot takes, where the menu itself is not known.
 
-RPM systems make the newest kernel the default when they install it (UPDATEDEFAULT in /etc/sysconfig/kernel). Elsewhere GRUB's menu is made by 10_linux: the newest kernel first (its "simple" entry), then a submenu with all of them, newest first, each
+RPM systems make the newest kernel the default when they install it (UPDATEDEFAULT in /etc/sysconfig/kernel). Elsewhere GRUB's
+menu is made by 10_linux: the newest kernel first (its "simple" entry), then a submenu with all of them, newest first, each
 followed by its recovery entry. https://www.gnu.org/software/grub/manual/grub/html_node/Simple-configuration.html
 """
 from __future__ import annotations

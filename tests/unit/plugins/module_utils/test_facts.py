@@ -139,7 +139,7 @@ def test_grub():
     entries = [{"id": None, "title": title, "kernel": kernel, "machine_id": None, "rescue": False} for title, kernel in (("a", "6.1"), ("b", "6.2"))]
     assert result["boot"] == {"loader": "grub", "grub_default": "saved", "saved_entry": "1", "next_entry": None, "default_kernel": "6.2",
                               "env_writable": True, "grub_settings": {"GRUB_DEFAULT": "saved"}, "environment": {"saved_entry": "1"},
-                              "menu_default": "${saved_entry}", "entries": entries, "machine_id": None}
+                              "menu_default": "${saved_entry}", "env_refused": None, "entries": entries, "machine_id": None}
     assert result["secure_boot"] is False and result["unknown"] == []
 
 
