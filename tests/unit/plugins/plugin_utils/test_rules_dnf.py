@@ -1,0 +1,186 @@
+# Copyright: (c) 2026, lockstep.gpu contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rules about dnf: each where it speaks and where it is silent, from recordings of the kinds that people report."""
+from __future__ import annotations
+
+import pytest
+from ansible_collections.lockstep.gpu.plugins.module_utils import facts
+from ansible_collections.lockstep.gpu.plugins.module_utils.facts_reader import NOT_RECORDED
+from ansible_collections.lockstep.gpu.plugins.module_utils.probe import Observation
+from ansible_collections.lockstep.gpu.plugins.plugin_utils import audit
+
+RELEASE = "5.14.0-570.12.1.el9_6.x86_64"
+SET = "".join("%s-3:550.54.15-1.el9.x86_64\n" % name for name in ("nvidia-driver", "nvidia-driver-libs", "nvidia-driver-cuda", "kmod-nvidia-latest-dkms"))
+KERNEL = "".join("%s-5.14.0-570.12.1.el9_6.x86_64\n" % name for name in ("kernel", "kernel-core", "kernel-modules", "kernel-devel", "kernel-headers"))
+HEADER = "Name          Stream          Profiles                Summary\n"
+OLD = HEADER + "nvidia-driver 565-dkms [e] default [d] [i], fm Nvidia driver\nnvidia-driver 570-open  default [d], fm Nvidia driver\n"
+LATEST = HEADER + "nvidia-driver latest-dkms [d][e] default [d] [i], fm Nvidia driver\nnvidia-driver 550-dkms  default [d], fm Nvidia driver\n"
+NONE = HEADER + "nvidia-driver latest-dkms [d] default [d], fm Nvidia driver\nnvidia-driver 550-dkms  default [d], fm Nvidia driver\n"
+KMODS = "kmod-nvidia-535.183.06-4.18.0-553.22.1-3:535.183.06-3.el8_10.x86_64\nkmod-nvidia-535.216.01-4.18.0-553.16.1-3:535.216.01-3.el8_10.x86_64\n"
+RUN = "Error: \n Problem: %s\n(try to add '--skip-broken' to skip uninstallable packages)\n"
+
+
+class Bundle:
+    """A bundle in memory."""
+
+    def __init__(self, given, recorded):
+        self.given, self.recorded = given, recorded
+
+    def start(self, names):
+        pass
+
+    def read(self, name):
+        text = self.recorded.get(name)
+        return Observation(None, reason=NOT_RECORDED) if text is None else text if isinstance(text, Observation) else Observation(0, text)
+
+
+def record(lock, running=None, **recorded):
+    given = {"os": "rocky-9", "lock": lock, "running_kernel": running}
+    return audit.judge(facts.replay(Bundle(given, recorded))["ansible_facts"]["lockstep"], given=given)
+
+
+def found(code, lock, running=None, **recorded):
+    return [row for row in record(lock, running, **recorded)["findings"] if row["code"] == code]
+
+
+def locks(*specs):
+    return "".join(spec + "\n" for spec in specs)
+
+
+@pytest.mark.parametrize("lock,modules,subject", [
+    ({"module_stream": "570-open"}, OLD, "565-dkms enabled, 570-open locked"),
+    ({"driver": "570.86.15", "flavour": "open"}, OLD, "565-dkms enabled, 570-open locked"),
+    ({"driver": "565.57.01", "kmod": "precompiled", "flavour": "proprietary"}, OLD, "565-dkms enabled, 565 locked"),
+    ({"driver": "565.57.01"}, OLD, None), ({"module_stream": "565-dkms"}, OLD, None), ({"module_stream": "550-dkms"}, LATEST, None),
+    ({"module_stream": "open-dkms"}, LATEST, "latest-dkms enabled, open-dkms locked"), ({"module_stream": "550-dkms"}, NONE, None), ({}, OLD, None)])
+def test_the_enabled_stream(lock, modules, subject):
+    assert [row["subject"] for row in found("module_stream_differs", lock, dnf_modules=modules)] == ([subject] if subject else [])
+
+
+def test_a_stream_without_content_has_nothing_to_remove():
+    plan = record({"module_stream": "570-open"}, dnf_modules=OLD.replace(" [i]", ""))["plan"]
+    assert [step["action"] for step in plan] == ["module_reset", "module_enable", "install_exact"]
+    files = "[nvidia-driver]\nname=nvidia-driver\nstream=565-dkms\nprofiles=\nstate=enabled\n"
+    plan = record({"module_stream": "570-open", "driver": "570.86.15"}, dnf_module_states=files, rpm_list=SET)["plan"]
+    assert plan[0] == {"action": "remove", "target": "content of nvidia-driver:565-dkms"}
+    assert "at 570.86.15" in plan[-1]["target"]
+
+
+def test_a_refused_switch_is_enough():
+    text = "The operation would result in switching of module 'nvidia-driver' stream '565-dkms' to stream '570-open'\nError: It is not possible\n"
+    assert [row["subject"] for row in found("module_stream_differs", {}, dnf_run=Observation(1, text))] == ["565-dkms enabled, 570-open locked"]
+    other = text.replace("nvidia-driver", "postgresql").replace("565-dkms", "13").replace("570-open", "15")
+    assert found("module_stream_differs", {}, dnf_run=Observation(1, other)) == []
+
+
+@pytest.mark.parametrize("lock,modules,weight", [
+    ({"driver": "550.54.15"}, LATEST, ("error", "drift")), ({"module_stream": "550-dkms"}, LATEST, ("error", "drift")),
+    ({"module_stream": "latest-dkms", "driver": "550.54.15"}, LATEST, ("warn", "in_sync")), ({"driver": "550.54.15"}, OLD, None),
+    ({"driver": "550.54.15"}, NONE, None), ({}, LATEST, None)])
+def test_a_floating_stream(lock, modules, weight):
+    rows = found("floating_stream", lock, dnf_modules=modules)
+    assert [(row["severity"], row["verdict"]) for row in rows] == ([weight] if weight else [])
+
+
+def test_a_floating_stream_is_left_by_name():
+    plan = record({"driver": "550.54.15", "flavour": "proprietary"}, dnf_modules=LATEST, rpm_list=SET)["plan"]
+    assert {"action": "module_enable", "target": "nvidia-driver:550-dkms"} in plan
+    lock = next(step for step in plan if step["action"] == "dnf_versionlock")
+    assert lock["target"] == "kmod-nvidia-latest-dkms, nvidia-driver, nvidia-driver-cuda, nvidia-driver-libs"
+
+
+@pytest.mark.parametrize("lock,recorded,subject,verdict", [
+    ({}, {"dnf_run": Observation(1, "All matches were filtered out by modular filtering for argument: nvidia-driver\n")}, "nvidia-driver", "blocked"),
+    ({}, {"dnf_run": Observation(1, RUN % "package nvidia-kmod-common-3:515.48.07-1.el8.noarch requires nvidia-kmod = 3:515.48.07, but none of the "
+                                 "providers can be installed\n  - package kmod-nvidia-latest-dkms-3:515.48.07-1.el8.x86_64 is filtered out by "
+                                 "modular filtering")}, "nvidia-driver", "blocked"),
+    ({}, {"dnf_run": Observation(1, "All matches were filtered out by modular filtering for argument: containerd.io\n")}, "containerd.io", "blocked"),
+    ({"module_stream": "550-dkms"}, {"dnf_modules": NONE}, "nvidia-driver:550-dkms", "drift"),
+    ({"module_stream": "550-dkms"}, {"dnf_module_states": Observation(1, "", "x: No such file or directory"), "rpm_list": SET}, "nvidia-driver:550-dkms",
+     "drift"),
+    ({"module_stream": "565-dkms"}, {"dnf_modules": OLD}, None, None), ({"driver": "550.54.15"}, {"dnf_modules": NONE}, None, None),
+    ({}, {"dnf_run": Observation(1, "Error: Unable to find a match: nvidia-driver\n")}, None, None)])
+def test_a_stream_is_enabled(lock, recorded, subject, verdict):
+    rows = found("module_stream_not_enabled", lock, **recorded)
+    assert [(row["subject"], row["verdict"]) for row in rows] == ([(subject, verdict)] if subject else [])
+
+
+@pytest.mark.parametrize("lock,specs,loose", [
+    ({"driver": "550.54.15"}, ["nvidia-driver-3:550.54.15-1.el9.*", "kmod-nvidia-latest-dkms-3:550.54.15-1.el9.*"],
+     "nvidia-driver-cuda, nvidia-driver-libs"),
+    ({"driver": "550.54.15"}, ["*nvidia*-3:550.54.15-1.el9.*"], None),
+    ({"driver": "550.54.15"}, ["*nvidia*-3:535.216.01-1.el9.*"], "kmod-nvidia-latest-dkms, nvidia-driver, nvidia-driver-cuda, nvidia-driver-libs"),
+    ({"kernel": RELEASE}, ["kernel-0:5.14.0-570.12.1.el9_6.*"], "kernel-core, kernel-devel, kernel-modules"),
+    ({"kernel": RELEASE}, ["kernel*-5.14.0-570.12.1.el9_6.*"], None), ({"kernel": "5.14.0-611.5.1.el9_7.x86_64"}, [], None),
+    ({"driver": "550.54.15", "hold": False}, [], None), ({}, [], None), ({"nccl": "2.26.2"}, [], None)])
+def test_the_closure_is_locked(lock, specs, loose):
+    rows = found("versionlock_incomplete", lock, rpm_list=SET + KERNEL, dnf_versionlock=locks(*specs))
+    assert [row["subject"] for row in rows] == ([loose] if loose else [])
+    if loose:
+        assert rows[0]["do"] == [{"action": "dnf_versionlock", "target": loose}]
+
+
+def test_locks_are_judged_only_where_they_are_known():
+    assert found("versionlock_incomplete", {"driver": "550.54.15"}, rpm_list=SET) == []
+    missing = Observation(1, "", "/etc/dnf/plugins/versionlock.list: No such file or directory")
+    no_plugin = Observation(1, "No such command: versionlock. Please use /usr/bin/dnf --help\n")
+    for seen in (missing, no_plugin, ""):
+        assert len(found("versionlock_incomplete", {"driver": "550.54.15"}, rpm_list=SET, dnf_versionlock=seen)) == 1
+    assert found("versionlock_incomplete", {"driver": "550.54.15"}, rpm_list=SET, dnf_versionlock=Observation(1, "", "Error: cache is broken")) == []
+
+
+def test_an_excluding_lock_keeps_nothing():
+    rows = found("versionlock_incomplete", {"driver": "550.54.15"}, rpm_list="nvidia-driver-3:550.54.15-1.el9.x86_64",
+                 dnf_versionlock="!nvidia-driver-3:550.54.15-1.el9.*\n")
+    assert [row["subject"] for row in rows] == ["nvidia-driver"]
+
+
+RHEL = "4.18.0-553.22.1.el8_10.x86_64"
+
+
+@pytest.mark.parametrize("lock,offered,offer", [
+    ({"driver": "535.216.01", "kmod": "precompiled", "kernel": RHEL}, KMODS, "driver 535.183.06 on this kernel"),
+    ({"driver": "550.54.15", "kmod": "precompiled", "kernel": "4.18.0-553.16.1.el8_10.x86_64"}, KMODS, "driver 535.216.01 on this kernel"),
+    ({"driver": "535.216.01", "kmod": "precompiled", "kernel": "4.18.0-553.22.el8_10.x86_64"}, KMODS, "a driver that has one"),
+    ({"driver": "535.216.01", "kmod": "precompiled", "kernel": RHEL}, "", "a driver that has one"),
+    ({"driver": "535.183.06", "kmod": "precompiled", "kernel": RHEL}, KMODS, None), ({"driver": "535", "kmod": "precompiled", "kernel": RHEL}, KMODS, None),
+    ({"driver": "535.216.01", "kmod": "dkms", "kernel": RHEL}, KMODS, None), ({"driver": "535.216.01", "kernel": RHEL}, KMODS, None),
+    ({"driver": "535.216.01", "kmod": "precompiled", "kernel": RHEL}, "nvidia-driver-3:535.216.01-1.el8.x86_64\n", None),
+    ({"driver": "535.216.01", "kmod": "precompiled", "kernel": RHEL}, None, None)])
+def test_a_precompiled_module_is_there(lock, offered, offer):
+    rows = found("no_precompiled_kmod", lock, dnf_repoquery=offered)
+    assert len(rows) == (1 if offer else 0)
+    if offer:
+        assert offer in rows[0]["do"][0]["target"] and rows[0]["verdict"] == "blocked" and lock["driver"] in rows[0]["subject"]
+
+
+def test_a_run_that_finds_no_precompiled_module():
+    lock = {"driver": "535.216.01", "kmod": "precompiled"}
+    for text in ("Error: Unable to find a match: kmod-nvidia-535.216.01-4.18.0-553.22.1\n",
+                 RUN % "package nvidia-driver-3:535.216.01-1.el8.x86_64 requires nvidia-kmod = 3:535.216.01, but none of the providers can be installed"):
+        assert [row["subject"] for row in found("no_precompiled_kmod", lock, RHEL, dnf_run=Observation(1, text))] == ["535.216.01 for 4.18.0-553.22.1.el8_10"]
+    assert found("no_precompiled_kmod", lock, RHEL, dnf_run=Observation(1, "Error: Unable to find a match: htop\n")) == []
+
+
+@pytest.mark.parametrize("recorded,verdict", [
+    ({"dnf_run": Observation(1, RUN % "cannot install both libibverbs-59mlnx44-1.59056.x86_64 from mlnx and libibverbs-41.0-1.el8.x86_64 from baseos")},
+     "blocked"),
+    ({"dnf_run": Observation(1, RUN % "package rdma-core-51mlnx1-1.51258.x86_64 conflicts with rdma-core provided by rdma-core-41.0-1.el8.x86_64")},
+     "blocked"),
+    ({"dnf_run": Observation(1, RUN % "cannot install both libibverbs-41.0-1.el8.x86_64 and libibverbs-44.0-2.el8.x86_64")}, None),
+    ({"dnf_run": Observation(1, RUN % "cannot install both nvidia-driver-3:1-1.el8.x86_64 and nvidia-driver-3:2-1.el8.x86_64")}, None),
+    ({"rpm_list": "libibverbs-41.0-1.el8.x86_64\nrdma-core-59mlnx44-1.59056.x86_64\n"}, "broken"),
+    ({"rpm_list": "libibverbs-59mlnx44-1.59056.x86_64\nrdma-core-59mlnx44-1.59056.x86_64\nmlnx-tools-5.2.0-0.el8.noarch\n"}, None),
+    ({"rpm_list": "libibverbs-41.0-1.el8.x86_64\nrdma-core-41.0-1.el8.x86_64\n"}, None)])
+def test_one_rdma_stack(recorded, verdict):
+    assert [row["verdict"] for row in found("mixed_rdma_stack", {}, **recorded)] == ([verdict] if verdict else [])
+
+
+def test_a_node_in_sync_has_no_findings():
+    kernel = "kernel*-5.14.0-570.12.1.el9_6.*"
+    got = record({"driver": "550.54.15", "module_stream": "550-dkms", "kernel": RELEASE}, RELEASE, rpm_list=SET + KERNEL,
+                 dnf_versionlock=locks("*nvidia*-3:550.54.15-1.el9.*", kernel), dnf_modules=NONE.replace("550-dkms ", "550-dkms [e] "),
+                 dnf_transaction=Observation(0, "Dependencies resolved.\nNothing to do.\nComplete!\n"), dnf_config="[main]\ngpgcheck=1\n",
+                 dnf_repos="[cuda]\nbaseurl=https://developer.download.nvidia.com/x\nenabled=1\ngpgcheck=1\n")
+    assert got["verdict"] == "in_sync" and got["findings"] == [] and got["plan"] == []
