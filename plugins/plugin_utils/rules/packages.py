@@ -125,14 +125,23 @@ def package_set_split(ctx: Context) -> t.Iterator[Hit]:
 
 
 def repository_unauthenticated(ctx: Context) -> t.Iterator[Hit]:
-    """No package source switches signature checks off."""
-    for row in (ctx.state.get("package_manager") or {}).get("sources") or []:
+    """No package source switches signature checks off, and no package has failed one."""
+    manager = ctx.state.get("package_manager") or {}
+    for row in manager.get("sources") or []:
         options = {str(key).lower(): str(value).lower() for key, value in (row.get("options") or {}).items()}
-        off = [key for key in UNCHECKED_OPTIONS if options.get(key) in ("yes", "true", "1")]
+        off = ["%s=yes" % key for key in UNCHECKED_OPTIONS if options.get(key) in ("yes", "true", "1")]
+        types = row.get("types") or ["deb"]
+        if "rpm" in types:
+            off = ["gpgcheck=0"] if options.get("gpgcheck") == "0" else []
         # Sources of deb-src alone bring no package onto the node.
-        if off and row.get("enabled", True) and "deb" in (row.get("types") or ["deb"]):
-            yield Hit(row["file"], "%s reads %s with %s=yes: nobody can tell who made its packages." % (
-                row["file"], ", ".join(row.get("uris") or []), off[0]))
+        if off and row.get("enabled", True) and ("deb" in types or "rpm" in types):
+            yield Hit("%s [%s]" % (row["file"], row["id"]) if row.get("id") else row["file"], "%s reads %s with %s: nobody can tell who made its packages." % (
+                row["file"], ", ".join(row.get("uris") or []) or row.get("id"), off[0]))
+    failed = [row for row in manager.get("problems") or [] if row.get("reason") == "bad_signature"]
+    named = listed({str(row.get(key)) for row in failed for key in ("package", "repo") if row.get(key)})
+    if failed:
+        yield Hit(named or "packages of a repository", "The signature of %s does not check out with the keys that rpm has: nobody can tell who made it." % (
+            named or "a package"), context="failed")
 
 
 RULES = (package_version_differs, package_missing, package_origin_differs, package_still_present, package_not_pinned, stale_pin,

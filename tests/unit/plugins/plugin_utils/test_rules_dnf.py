@@ -184,3 +184,17 @@ def test_a_node_in_sync_has_no_findings():
                  dnf_transaction=Observation(0, "Dependencies resolved.\nNothing to do.\nComplete!\n"), dnf_config="[main]\ngpgcheck=1\n",
                  dnf_repos="[cuda]\nbaseurl=https://developer.download.nvidia.com/x\nenabled=1\ngpgcheck=1\n")
     assert got["verdict"] == "in_sync" and got["findings"] == [] and got["plan"] == []
+
+
+@pytest.mark.parametrize("recorded,subjects", [
+    ({"dnf_repos": "==> /etc/yum.repos.d/mlnx.repo <==\n[mlnx_ofed]\nbaseurl=file:///mnt/RPMS\nenabled=1\ngpgcheck=0\n"},
+     ["/etc/yum.repos.d/mlnx.repo [mlnx_ofed]"]),
+    ({"dnf_repos": "[mlnx_ofed]\nbaseurl=file:///mnt/RPMS\nenabled=0\ngpgcheck=0\n"}, []),
+    ({"dnf_repos": "[cuda]\nbaseurl=https://x\ngpgcheck=1\nrepo_gpgcheck=0\n", "dnf_config": "[main]\ngpgcheck=0\n"}, []),
+    ({"dnf_repos": "[cuda]\nbaseurl=https://x\n", "dnf_config": "[main]\ngpgcheck=0\n"}, ["/etc/yum.repos.d [cuda]"]),
+    ({"dnf_repos": "[cuda]\nbaseurl=https://x\n"}, []),
+    ({"dnf_run": Observation(1, 'The GPG keys listed for the "cuda-rhel8-x86_64" repository are already installed but they are not correct for this '
+                                'package.\nError: GPG check FAILED\n')}, ["cuda-rhel8-x86_64"])])
+def test_signatures_are_checked(recorded, subjects):
+    rows = found("repository_unauthenticated", {}, **recorded)
+    assert [row["subject"] for row in rows] == subjects and all(row["verdict"] == "blocked" for row in rows)
