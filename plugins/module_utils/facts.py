@@ -20,6 +20,9 @@ from ansible_collections.lockstep.gpu.plugins.module_utils.probes import BUNDLE,
 
 SCHEMA = 1
 _GUARD_MARK = "lockstep.gpu"
+# How people call distributions, to the ID of their os-release.
+_OS_IDS = {"amazon": "amzn", "amazon-linux": "amzn", "al": "amzn", "centos-stream": "centos", "redhat": "rhel", "red-hat": "rhel", "el": "rhel",
+           "alma": "almalinux", "rocky-linux": "rocky", "oracle": "ol", "oracle-linux": "ol", "suse": "sles", "sle": "sles"}
 # Debian and Ubuntu mark unsigned images at different ends. A metapackage (linux-image-amd64) has no digit there, debugging
 # symbols boot nothing, and packages of a foreign architecture have a colon.
 _IMAGE_PACKAGE = re.compile(r"linux-image-(?:unsigned-)?(?P<release>\d[^:]*?)(?:-unsigned)?(?<!-dbg)(?<!-dbgsym)")
@@ -70,9 +73,10 @@ def _believe(state, given):
         return
     state["believed"] = []
     words = {key: value for key, value in given.items() if isinstance(value, (str, int, float)) and not isinstance(value, bool)}
-    system = re.fullmatch(r"([A-Za-z]+)[-_ ]?(\d[\w.]*)?", str(words.get("os") or ""))
+    system = re.fullmatch(r"([A-Za-z]+(?:[-_ ][A-Za-z]+)*)[-_ ]?(\d[\w.]*)?", str(words.get("os") or ""))
     if system and "os" in state and not state["os"].get("id"):
-        state["os"].update(id=system.group(1).lower(), release=system.group(2))
+        name = re.sub(r"[-_ ]", "-", system.group(1).lower())
+        state["os"].update(id=_OS_IDS.get(name, name), release=system.group(2))
     if words.get("arch") and "os" in state and not state["os"].get("arch"):
         state["os"]["arch"] = str(words["arch"])
     for key, part, name in (("running_kernel", "kernel", "running"), ("next_boot_kernel", "boot", "default_kernel")):
