@@ -191,5 +191,6 @@ def _kernels(reader, owned):
 def _kernel(row, files, compiled):
     """A row of kernel.installed; what only files could tell is None where nobody looked at them."""
     there = {"image": True, "initramfs": None} if files is None else files.get(row["release"], {"image": False, "initramfs": False})
-    headers = there.get("headers") if files is not None and "headers" in there else row["headers"]
+    # A list of files may say nothing about headers.
+    headers = row["headers"] if there.get("headers") is None else there["headers"]
     return dict(row, image=there["image"], initramfs=there["initramfs"], headers=headers, compiler=compiled.get("compiler"), drm=compiled.get("drm"))
