@@ -11,6 +11,7 @@ from ansible_collections.lockstep.gpu.plugins.module_utils.probe_kinds import Co
 # name: (level, how to take it live); docs/probes.md describes each. The live node's folders come from cuda_paths.
 PROBES = {
     "nvcc_version": ("deep", Command(("/usr/local/cuda/bin/nvcc", "--version"))),
+    "cuda_run": ("bundle", Recorded("deviceQuery")),
     "cuda_dirs": ("bundle", Recorded("ls -d /usr/local/cuda-*")),
 }
 ACTIVE_LINK = "/usr/local/cuda"

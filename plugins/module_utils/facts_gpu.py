@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from ansible_collections.lockstep.gpu.plugins.module_utils import capture, facts_cuda, parse_dmesg, parse_gpu_marks
+from ansible_collections.lockstep.gpu.plugins.module_utils import capture, facts_cuda, parse_cuda, parse_dmesg, parse_gpu_marks
 from ansible_collections.lockstep.gpu.plugins.module_utils import parse_modules, parse_nvidia_query, parse_nvidia_smi
 from ansible_collections.lockstep.gpu.plugins.module_utils.probe_kinds import Command, Function, Recorded
 
@@ -41,7 +41,7 @@ def section(reader):
     """The part of the state that these probes fill.
 
     gpu_query: rows of `nvidia-smi --query-gpu` (parse_nvidia_query). smi: what all outputs of nvidia-smi say together
-    (parse_nvidia_smi.EMPTY). dmesg: the kernel log's events about GPUs (parse_dmesg). gpu_processes: [{pid, name}]. runfile: paths that NVIDIA's own installer leaves. delivery: paths
+    (parse_nvidia_smi.EMPTY). dmesg: the kernel log's events about GPUs (parse_dmesg). gpu_processes: [{pid, name}]. cuda_run: what a CUDA program said (parse_cuda). runfile: paths that NVIDIA's own installer leaves. delivery: paths
     that tell of another deliverer of the driver (GPU operator, DGX OS, vGPU, WSL, Jetson). modules.in_use: {module: [users]} of
     modules that could not be unloaded; modules.loaded, where nobody recorded /proc and /sys, by the kernel log.
     """
@@ -51,6 +51,7 @@ def section(reader):
         "smi": _together(reader, said, query),
         "dmesg": reader.parsed("dmesg", parse_dmesg.parse_dmesg),
         "gpu_processes": reader.told("gpu_processes", parse_gpu_marks.parse_processes),
+        "cuda_run": reader.told("cuda_run", parse_cuda.parse_cuda_run),
         "runfile": reader.told("runfile_marks", parse_gpu_marks.parse_runfile),
         "delivery": reader.told("delivery_marks", parse_gpu_marks.parse_runfile),
         "modules": _modules(reader),

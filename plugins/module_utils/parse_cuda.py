@@ -7,9 +7,17 @@ from __future__ import annotations
 
 import re
 
-from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed, not_understood
+from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed, not_understood, shown
 
 _FOLDER = re.compile(r"(?P<folder>/(?:[\w.+-]+/)*cuda-(?P<release>\d{1,2}(?:\.\d{1,2})?(?:\.\d{1,2})?))(?:/\S*)?", re.ASCII)
+# What cudaGetErrorString() and cuGetErrorString() say, by the number of the error (CUDA runtime API, "Data types").
+_ERRORS = ((35, re.compile(r"driver version is insufficient for CUDA runtime version|NVIDIA driver on your system is too old", re.IGNORECASE)),
+           (100, re.compile(r"no CUDA-capable device is detected|CUDA_ERROR_NO_DEVICE", re.IGNORECASE)),
+           (209, re.compile(r"no kernel image is available for execution|is not compatible with the current PyTorch installation", re.IGNORECASE)),
+           (222, re.compile(r"PTX was compiled with an unsupported toolchain", re.IGNORECASE)),
+           (802, re.compile(r"system not yet initialized", re.IGNORECASE)),
+           (803, re.compile(r"system has unsupported display driver / cuda driver combination", re.IGNORECASE)),
+           (804, re.compile(r"forward compatibility was attempted on non supported HW", re.IGNORECASE)))
 # The longest chain of links that the kernel follows.
 _MOST_LINKS = 40
 
@@ -81,3 +89,20 @@ def release_of(folder):
     """The release that the name of a folder tells: /usr/local/cuda-12.4 gives "12.4"; None for another name."""
     found = _FOLDER.fullmatch(folder or "")
     return found.group("release") if found else None
+
+
+def parse_cuda_run(text, rc=0):
+    """What a CUDA program printed (deviceQuery, a framework) to {error, text, driver_cuda, runtime_cuda}, None where it says none.
+
+    deviceQuery: "CUDA Driver Version / Runtime Version   12.2 / 12.4". Other lines are the program's own.
+    """
+    value = {"error": None, "text": None, "driver_cuda": None, "runtime_cuda": None}
+    for number, pattern in _ERRORS:
+        found = pattern.search(text)
+        if found and value["error"] is None:
+            value.update(error=number, text=shown(found.group(), 120))
+    pair = re.search(r"CUDA Driver (?:Version / Runtime Version|= CUDART, CUDA Driver Version)\s+=?\s*(\d{1,2}\.\d) / (\d{1,2}\.\d)", text, re.ASCII)
+    if pair:
+        value.update(driver_cuda=pair.group(1), runtime_cuda=pair.group(2))
+    nothing = value["error"] is None and pair is None
+    return Parsed(None if nothing and rc else value, ["it failed, and nothing in it is understood"] if nothing and rc else [])

@@ -9,6 +9,7 @@ import typing as t
 
 from ansible_collections.lockstep.gpu.plugins.plugin_utils import knowledge
 
+from . import toolkits
 from .context import Context, Hit, weight
 
 
@@ -49,6 +50,7 @@ def cuda_not_supported_by_driver(ctx: Context) -> t.Iterator[Hit]:
         for version, floor in _below_floor(ctx):
             yield Hit("cuda %s@%s" % (version, ctx.driver["version"]), "CUDA %s needs driver %s or newer, the stack asks for %s." % (
                 version, floor["driver"], ctx.driver["version"]), floor["source"])
+    yield from toolkits.not_supported(ctx)
 
 
 def cuda_needs_compat(ctx: Context) -> t.Iterator[Hit]:
@@ -67,6 +69,7 @@ def cuda_needs_compat(ctx: Context) -> t.Iterator[Hit]:
                           listed.get("source"), weight(listed))
             else:
                 yield Hit("cuda %s@%s" % (version, ctx.driver["version"]), text + ".", compat["source"], "present" if there else "default")
+    yield from toolkits.needs_compat(ctx)
 
 
 def cuda_dropped_gpu(ctx: Context) -> t.Iterator[Hit]:
@@ -78,6 +81,7 @@ def cuda_dropped_gpu(ctx: Context) -> t.Iterator[Hit]:
             if last and knowledge.numbers(version)[:2] > knowledge.numbers(last)[:len(knowledge.numbers(version))]:
                 yield Hit("%s@%s" % (name, version), "CUDA %s no longer supports %s (%s, %s); %s is the last that does." % (
                     version, row["name"], name, row["architecture"], last), row["cuda_source"])
+    yield from toolkits.dropped(ctx)
 
 
 def cuda_too_old_for_gpu(ctx: Context) -> t.Iterator[Hit]:

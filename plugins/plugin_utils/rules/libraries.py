@@ -51,6 +51,15 @@ def libcuda_shadowed_by_compat(ctx: Context) -> t.Iterator[Hit]:
         yield Hit("%s %s" % (row["soname"], version), "The loader takes %s of %s from %s, before the driver's own%s%s." % (
             row["soname"], version, row.get("path") or row["target"], " " + module if module else "", why.get(context, "")),
             ctx.facts["cuda"]["forward_compatibility"]["source"], context, () if context in ("default", "unknown_gpu") else (step("run_ldconfig"),))
+    yield from _compat_refused(ctx)
+
+
+def _compat_refused(ctx: Context) -> t.Iterator[Hit]:
+    """What the compat library says on a GPU that it does not serve."""
+    run = ctx.state.get("cuda_run") or {}
+    if run.get("error") == 804 and not _compat(ctx):
+        yield Hit("a program: error 804", "A program says \"%s\": it gets the libcuda of a cuda-compat package, which serves data-centre GPUs only." % run["text"],
+                  ctx.facts["cuda"]["forward_compatibility"]["source"], "unsupported")
 
 
 def libcuda_not_usable(ctx: Context) -> t.Iterator[Hit]:
@@ -63,6 +72,10 @@ def libcuda_not_usable(ctx: Context) -> t.Iterator[Hit]:
     for row in rows:
         if str(row.get("soname")).startswith("libcuda.so") and "/stubs/" in str(row.get("path")):
             yield Hit("%s" % row["path"], "The loader takes %s from %s, which is a stub to link against and drives nothing." % (row["soname"], row["path"]))
+    run = ctx.state.get("cuda_run") or {}
+    if run.get("error") == 803:
+        yield Hit("libcuda.so.1, error 803", "A program says \"%s\": its libcuda does not fit the loaded driver%s." % (
+            run["text"], " " + str(found.running(ctx)) if found.running(ctx) else ""))
     names = {str(row.get("soname")) for row in rows}
     if "libnvidia-ml.so.1" in names and "libcuda.so.1" not in names and found.running(ctx):
         yield Hit("libcuda.so.1", "The loader knows the driver's NVML, but no libcuda.so.1, so no CUDA program starts.")
