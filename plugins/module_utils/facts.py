@@ -112,7 +112,7 @@ def _local(reader):
     return {
         "os": dict(system, arch=arch),
         "container": container,
-        "kernel": _kernel(reader, packages),
+        "kernel": _kernel(reader, packages, native is not None),
         "compilers": None if rows is None else parse_dpkg.compilers(rows),
         "boot": facts_boot.boot(reader, container),
         "gpus": None if devices is None else parse_pci.gpus(devices),
@@ -132,8 +132,8 @@ def _local(reader):
     }
 
 
-def _kernel(reader, packages):
-    """Running kernel and the installed ones: those with an image or an image package."""
+def _kernel(reader, packages, whole):
+    """Running kernel and the installed ones: those with an image or an image package. whole: the package list is a node's whole list."""
     files = reader.parsed("kernel_files", parse_kernel.parse_kernel_files)
     configs = reader.parsed("kernel_configs", parse_kernel.parse_kernel_configs) or {}
     kernel = {"running": reader.parsed("uname_r", parse_os.parse_word),
@@ -147,6 +147,10 @@ def _kernel(reader, packages):
             # Sorted, so that the signed image comes before the unsigned one of the same release.
             owners.setdefault(found.group("release"), name)
     nothing = {"image": False, "initramfs": False, "headers": False}
+    if whole:
+        # The list of files has no headers at all; the list of packages tells whether there are any.
+        files = {release: dict(row, headers="linux-headers-" + release in packages if row["headers"] is None else row["headers"])
+                 for release, row in files.items()}
     kernel["installed"] = [
         dict(files.get(release, nothing), release=release, package=owners.get(release),
              package_version=packages[owners[release]]["version"] if release in owners else None,

@@ -20,18 +20,22 @@ _KINDS = (
     ("initramfs", re.compile(r"/boot/initrd-" + _RELEASE)),
     ("headers", re.compile(r"(?:/usr)?/lib/modules/" + _RELEASE + r"/build/Makefile")),
 )
+# What else lies in /boot beside kernels.
+_BOOT_NAME = re.compile(r"vmlinu[xz]|initrd|initramfs|config-|System\.map|symvers|symtypes|sysctl|memtest|grub|efi|EFI|loader|lost\+found|extlinux|dtb|\.")
+_LONG = re.compile(r"[-dlcbps][rwxsStT-]{9}[.+@]?\s")
 # Left behind by package managers and dracut; no kernel boots with them.
 _NOT_A_KERNEL = re.compile(r".*(\.old(-dkms)?|\.bak|\.dpkg-(new|old|bak|tmp)|kdump\.img|\.rpmnew|\.rpmsave)")
 
 
 def parse_kernel_files(text):
-    """A list of paths, one a line, to {release: {image, initramfs, headers: bool}}."""
-    value, problems = {}, []
+    """A list of paths, one a line, to {release: {image, initramfs, headers: bool}}; also `ls /boot`, `ls -l /boot/vmlinuz-*`.
+
+    initramfs and headers are None where the list has none of any kernel, and so may be of images alone.
+    """
+    value, problems, told = {}, [], set()
     for number, line in enumerate(text.splitlines(), 1):
-        path = line.strip()
-        if not path:
-            continue
-        if not path.startswith("/"):
+        path = _path(line.strip())
+        if path is None:
             problems.append(not_understood(number, line))
             continue
         for kind, pattern in _KINDS:
@@ -39,8 +43,25 @@ def parse_kernel_files(text):
             if found and not _NOT_A_KERNEL.fullmatch(path):
                 row = value.setdefault(found.group("release"), dict.fromkeys(("image", "initramfs", "headers"), False))
                 row[kind] = True
+                told.add(kind)
                 break
+    for row in value.values():
+        row.update((kind, None) for kind in ("initramfs", "headers") if kind not in told)
     return Parsed(value, problems)
+
+
+def _path(line):
+    """The path that a line names: the last word of `ls -l`, a bare name of `ls /boot`; "" for what is no path, None for what is unknown."""
+    if line.startswith("/") and " " not in line:
+        return "" if line.endswith(":") else line
+    if not line or re.fullmatch(r"total \d+|\S*:", line) or line[0] == "d" and _LONG.match(line):
+        return ""
+    words = line.split(" -> ")[0].split()
+    if len(words) > 1 and not (_LONG.match(line) and len(words) > 8):
+        return None
+    if words[-1].startswith("/"):
+        return words[-1]
+    return "/boot/" + words[-1] if _BOOT_NAME.match(words[-1]) else None
 
 
 def compiler_of(text):

@@ -66,7 +66,8 @@ def unlocked_kernel_installed(ctx: Context) -> t.Iterator[Hit]:
     locked = _locked(ctx)
     if not locked or ctx.next_kernel == locked:
         return
-    kernels = [row["release"] for row in ctx.kernels if row.get("image") is not False]
+    entries = (ctx.state.get("boot") or {}).get("entries") or []
+    kernels = [row["release"] for row in ctx.kernels if row.get("image") is not False] or [row["kernel"] for row in entries if row["kernel"]]
     newest = installed_kernels.newest_first([*kernels, locked], like_rpm=installed_kernels.rpm(ctx.state))
     for release in newest[:newest.index(locked)]:
         yield Hit(release, "Kernel %s is installed, which is newer than the stack's %s." % (release, locked))
