@@ -14,7 +14,6 @@ Row = t.Dict[str, t.Any]
 # (the component's keys, facts, remarks to add to) -> {component: keys}, perhaps of several components.
 Reader = t.Callable[[Row, knowledge.Facts, t.List[str]], t.Dict[str, Row]]
 LONGEST_REMARK = 300
-ARCHITECTURES = {"amd64": "x86_64", "x86-64": "x86_64", "arm64": "aarch64", "sbsa": "aarch64"}
 
 # Short words for keys of a stack, beside the components themselves. docs/stacks.md lists them.
 SHORT = {
@@ -154,10 +153,7 @@ def _os(fields: Row, facts: knowledge.Facts, notes: t.List[str]) -> Row:
         found = claim_text.system(text)
         _note(notes, "os", text, found)
         fields = {**found, **fields}
-    elif isinstance(fields.get("id"), str):
-        fields = claim_text.system_fields(fields)
-    if fields.get("arch") in ARCHITECTURES:
-        fields["arch"] = ARCHITECTURES[fields["arch"]]
+    fields = claim_text.system_fields(fields)
     return {"os": fields} if fields else {}
 
 
@@ -229,16 +225,24 @@ def _ofed(fields: Row, facts: knowledge.Facts, notes: t.List[str]) -> Row:
 
 def _nccl(fields: Row, facts: knowledge.Facts, notes: t.List[str]) -> Row:
     text = fields.get("version")
-    found = re.search(r"(?<![\w.])(\d+\.\d+\.\d+)(?:-\d+)?(?:\+cuda(\d+\.\d+))?(?=$|[\s,;)])", text) if isinstance(text, str) else None
-    if found and found.group() != text.strip():
-        _note(notes, "nccl", text, True)
+    found = re.search(r"(?<![\d.])(\d+\.\d+(?:\.\d+)?)(?:\.x)?(?:-\d+)?(?:\+cuda(\d+\.\d+))?(?=$|[\s,;)])", text) if isinstance(text, str) else None
     if found:
+        _note(notes, "nccl", text.strip(), True)
         fields = {**({"cuda": found.group(2)} if found.group(2) else {}), **fields, "version": found.group(1)}
-    return {"nccl": fields}
+    elif isinstance(text, str) and text.isprintable() and re.search(r"[a-z]{3}", text) and not re.search(r"\d", text):
+        _note(notes, "nccl", str(fields.pop("version"))[:LONGEST_REMARK], False)
+    return {"nccl": fields} if fields else {}
 
 
 def _fabric(fields: Row, facts: knowledge.Facts, notes: t.List[str]) -> Row:
-    return {"fabric": {name: claim_text.driver_version(value) or value if isinstance(value, str) else value for name, value in fields.items()}}
+    result = {}
+    for name, value in fields.items():
+        version = claim_text.driver_version(value) if isinstance(value, str) else None
+        if version or not isinstance(value, str) or value in ("auto", "none") or re.search(r"\d", value) or not value.isprintable():
+            result[name] = version or value
+        else:
+            notes.append("%s: %s" % (name, value.strip()[:LONGEST_REMARK]))
+    return {"fabric": result} if result else {}
 
 
 def _loose(component: str) -> Reader:

@@ -15,11 +15,14 @@ Row = t.Dict[str, t.Any]
 
 # The words of distributions, to the ID of their os-release.
 SYSTEMS = (
+    (r"rhcos|(?:red\s?hat\s)?coreos|openshift", "rhcos"), (r"sle[-\s]?micro", "sle-micro"), (r"container[-\s]optimi[sz]ed os|cos(?=[-\s]?\d)", "cos"),
     (r"ubuntu", "ubuntu"), (r"debian", "debian"), (r"rocky", "rocky"), (r"alma", "almalinux"), (r"centos", "centos"), (r"fedora", "fedora"),
-    (r"oracle\s?linux|ol(?=[\d\W]|$)", "ol"), (r"amazon|amzn|al(?=2(?:023)?\b)", "amzn"), (r"azure\s?linux", "azurelinux"), (r"mariner", "mariner"),
+    (r"oracle\s?linux|ol(?=[\d\W]|$)", "ol"), (r"amazon|amzn|al(?=2(?:023)?\b)", "amzn"), (r"azure\s?linux|azl(?=\d)", "azurelinux"), (r"mariner", "mariner"),
     (r"opensuse[-\s]?leap", "opensuse-leap"), (r"sles|sle(?=[\d\s-])|suse linux enterprise", "sles"),
     (r"rhel|red\s?hat|enterprise linux|el(?=[\d\s-]+)", "rhel"),
 )
+CODENAMES = {"focal": "20.04", "jammy": "22.04", "noble": "24.04", "bullseye": "11", "bookworm": "12", "trixie": "13"}
+ARCHITECTURES = {"amd64": "x86_64", "x86-64": "x86_64", "arm64": "aarch64", "sbsa": "aarch64"}
 GLOB = re.compile(r"[*?\[\]^~!|]")
 DRIVER = r"\d{3}\.\d{2,3}(?:\.\d{2})?"
 # What may stand behind a version without being a part of it.
@@ -41,6 +44,7 @@ def _outside(text: str) -> str:
 
 def driver_version(text: str) -> t.Optional[str]:
     """The first driver version in a text, else the first branch."""
+    text = re.sub(r"\b[vVrR](?=\d{3})", "", text)
     for pattern in (r"(?<![\w.])%s%s" % (DRIVER, END), r"(?<![\w.])\d{3}(?=\.x\b|[a-z]?$|[\s;)=+/_:-]|,\s)"):
         for place in (_outside(text), text):
             found = re.search(pattern, place)
@@ -60,7 +64,8 @@ def driver(text: str) -> Row:
     """version, alternatives, flavour, below (older than that version), libraries ("other" than the module), packages asked for."""
     if re.fullmatch(r"\d{3}(\.\d+)*", text) or GLOB.search(text.replace("~deb", "").replace("!=", "")):
         return {"version": text}
-    found = [version for version in (driver_version(part) for part in _parts(text)) if version]
+    parts = [part for words in _parts(text) for part in re.split(r"/(?=\d{3}\.\d)|,\s*(?=\d{3}\.\d)", words)]
+    found = list(dict.fromkeys(version for version in map(driver_version, parts) if version))
     result: Row = {}
     if found:
         result["version"] = found[0]
@@ -96,8 +101,8 @@ def cuda(text: str) -> Row:
         return {"versions": [_release(text)]}
     result: Row = {"compat": True} if re.search(r"\bcompat", text) else {}
     plain = _outside(text) if re.search(r"\d", _outside(text)) else text
-    versions = re.findall(r"cuda-(?:toolkit-)?(\d{1,2}-\d{1,2})\b", plain)
-    versions = [version.replace("-", ".") for version in versions] or re.findall(
+    versions = re.findall(r"(?:cuda-(?:toolkit-)?|^)(\d{1,2}-\d{1,2})\b(?![.\d])|\bcu(\d{2}\d)\b", plain)
+    versions = [dashed.replace("-", ".") or short[:2] + "." + short[2:] for dashed, short in versions] or re.findall(
         r"(?<![\w.])(\d{1,2}\.\d{1,2}(?:\.\d{1,3})?)(?![\w.]*\w)|(?<![\w.-])(\d{1,2})(?:\.x)(?!\w)", plain)
     found = [_release("".join(version)) for version in versions]
     choice = len(_parts(plain)) > 1 or re.search(r"\d\s*(?:-|\.\.+|to|,)\s*\d{1,2}\.\d", plain)
@@ -144,7 +149,8 @@ def _kernel_release(text: str) -> t.Optional[str]:
     """A release in a text that begins with one, or with the package that carries it."""
     if GLOB.search(text.replace("~", "")):
         return text
-    plain = re.sub(r"^\s*(?:any\s+)?(?:[<>]=?|==?|v|pre-)\s*", "", text.strip())
+    plain = re.sub(r"^\s*(?:any\s+)?(?:kernel\s+)?(?:[<>]=?|==?|v|pre-)?\s*", "", text.strip())
+    plain = re.sub(r"\.x\b|~\S*", "", plain)
     plain = re.sub(r"^(?:linux-(?:image|headers|modules)-(?:unsigned-)?|kernel-(?:core-|devel-)?|vmlinuz-)(?=\d)", "", plain)
     found = re.match(r"(\d{1,2}\.\d{1,3}(?:\.\d{1,3})?(?:[-+][\w.+~-]*\w)?)\+?(?=$|[\s,;)/])", plain)
     return found.group(1) if found and not re.match(r"\d\d\.(?:04|10)\b", plain) else None
@@ -166,7 +172,9 @@ def system_fields(fields: t.Mapping[str, t.Any]) -> Row:
     if not isinstance(fields.get("id"), str) or not isinstance(fields.get("release", ""), str):
         return dict(fields)
     found = system("%s %s" % (fields["id"], fields.get("release", "")))
-    rest = {key: value for key, value in fields.items() if key != "release"} if found else fields
+    rest = {key: value for key, value in fields.items() if key != "release"} if found else dict(fields)
+    if isinstance(rest.get("arch"), str):
+        rest["arch"] = ARCHITECTURES.get(rest["arch"].lower(), rest["arch"])
     return {**rest, **found}
 
 
@@ -174,17 +182,21 @@ def _system(text: str) -> Row:
     ids = [name for pattern, name in SYSTEMS if re.search(r"(?<![a-z])(?:%s)" % pattern, text)]
     # "el9" is said of Red Hat's relatives too.
     ids = [name for name in ids if name != "rhel"] if len(ids) == 2 and "/" not in text else ids
+    named = [release for word, release in CODENAMES.items() if re.search(r"\b%s\b" % word, text)]
     if len(ids) != 1:
         return {}
     plain = re.sub(r"x86_64|aarch64|arm64|amd64", " ", text)
     pack = re.search(r"(\d+)[-\s]*sp(\d+)", plain)
-    releases = [".".join(pack.groups())] if pack else re.findall(r"\d+(?:\.\d+)*", plain)
+    releases = [".".join(pack.groups())] if pack else re.findall(r"\d+(?:\.\d+)*", plain) or named
     return {"id": ids[0], "release": _point(ids[0], releases[0])} if len(releases) == 1 else {"id": ids[0]}
 
 
 def _point(name: str, release: str) -> str:
-    """22.04.5 is a medium of 22.04; Enterprise Linux's minor releases are told apart."""
-    return ".".join(release.split(".")[:2]) if name == "ubuntu" else release
+    """22.04.5 is a medium of 22.04; Enterprise Linux's minor releases are told apart. Also without a dot: ubuntu2204, rhel810."""
+    if name == "ubuntu":
+        release = release[:2] + "." + release[2:] if re.fullmatch(r"\d{4}", release) else release
+        return ".".join(release.split(".")[:2])
+    return release[0] + "." + release[1:] if name in ("rhel", "rocky", "almalinux", "ol", "centos") and re.fullmatch(r"[7-9]\d{1,2}", release) else release
 
 
 def ofed(text: str) -> Row:
@@ -200,7 +212,8 @@ def ofed(text: str) -> Row:
         return {"version": text}
     found = re.search(r"(?<![\w.])(\d+\.\d+(?:\.\d+)*)(-\d[\d.]*\d)?(?:\.x)?(?![\w.]*\w)|(?<![\w.])(\d+\.\d+)(?=\.x)", plain)
     result: Row = {"provider": provider} if provider else {}
-    if found and provider == "doca":
+    # DOCA-OFED has the numbers of the year, as MLNX_OFED had: 24.10.
+    if found and provider == "doca" and len(found.group().split(".", maxsplit=1)[0]) == 1:
         result["doca"] = found.group(1) or found.group(3)
     elif found:
         result["version"] = (found.group(1) or found.group(3)) + (found.group(2) or "")
@@ -218,6 +231,6 @@ def gpus(text: str) -> t.List[str]:
     ids = re.findall(r"\b[0-9a-f]{4}:[0-9a-f]{4}\b", text.lower())
     if ids:
         return ids
-    parts = [part.strip() for part in re.split(r"\s+/\s+|,\s+|\s+and\s+|\s+or\s+|;\s*", text) if part.strip()]
+    parts = [part.strip() for part in re.split(r"\s+/\s+|(?<=\d)/(?=[A-Za-z])|,\s+|\s+and\s+|\s+or\s+|;\s*", text) if part.strip()]
     models = [re.search(r"(?<![a-z0-9])(?!\d+gi?b)(?=[a-z0-9-]*\d)[a-z0-9-]+", part.lower()) for part in parts]
     return parts if len(parts) > 1 and all(models) else [text.strip()]

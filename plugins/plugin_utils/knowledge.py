@@ -27,6 +27,7 @@ FIRST_OPEN_BY_DEFAULT = 560
 
 # Words of a product name that name no board: the maker, a number of GPUs, the system around them.
 _SAYS_NOTHING = re.compile(r"nvidia|hgx|dgx|gpus?|edition|\d+x|x\d+|nvl\d+|class|geforce|tesla|family|based|systems?")
+_MODEL = re.compile(r"[a-z]{1,2}\d{2,4}[a-z]?")
 _MEMORY = re.compile(r"\d+gi?b|hbm\d\w*")
 
 
@@ -100,7 +101,9 @@ def distribution(facts: Facts, system: t.Mapping[str, t.Any]) -> t.Optional[Row]
         row = _first(facts["distributions"]["distributions"], id=system.get("id"), release=".".join(parts[:length]))
         if row:
             return row
-    return None
+    coarse = [row for row in facts["distributions"]["distributions"]
+              if row["id"] == system.get("id") and (row["release"] == "*" or same_release(row["release"], ".".join(parts)))]
+    return coarse[0] if coarse else None
 
 
 def served(facts: Facts, system: t.Mapping[str, t.Any]) -> bool:
@@ -207,7 +210,10 @@ def _gpus_named(facts: Facts, product: str) -> t.List[Row]:
         rows = [row for row in facts["gpus"]["gpus"] if wanted and wanted <= _words(row["name"])]
         if rows:
             return rows
-    return []
+    # Names of systems and of clouds' machines: p5.48xlarge (8xH100).
+    models = {word for row in facts["gpus"]["gpus"] for word in _words(row["name"]) if _MODEL.fullmatch(word)}
+    wanted = {re.sub(r"^\d+x(?=[a-z])", "", word) for word in words} & models
+    return [row for row in facts["gpus"]["gpus"] if wanted and wanted <= _words(row["name"])]
 
 
 def _of_architecture(facts: Facts, product: str) -> t.Optional[Row]:

@@ -59,7 +59,9 @@ def gpu_unknown(ctx: Context) -> t.Iterator[Hit]:
     known = {name for name, row in ctx.gpus}
     for name in ctx.gpu_names:
         if name not in known and not _names_no_board(name):
-            yield Hit(name, "Nothing is known about the NVIDIA GPU %s; which driver it needs cannot be guessed." % name)
+            # A name that somebody wrote down is no board in a node.
+            yield Hit(name, "Nothing is known about the NVIDIA GPU %s; which driver it needs cannot be guessed." % name,
+                      context="default" if ":" in name else "named")
 
 
 def probe_failed(ctx: Context) -> t.Iterator[Hit]:
