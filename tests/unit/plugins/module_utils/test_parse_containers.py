@@ -35,7 +35,8 @@ PATHS = ["/usr/bin/nvidia-smi", "/usr/lib/x86_64-linux-gnu/libcuda.so.535.161.08
 
 def test_a_specification():
     (row,), problems = containers.parse_cdi_spec(SPEC)
-    assert problems == [] and row == {"path": "CDI specification", "kind": "nvidia.com/gpu", "versions": ["535.161.08"], "devices": ["0", "all"], "paths": PATHS}
+    assert problems == [] and row == {"path": "CDI specification", "kind": "nvidia.com/gpu", "versions": ["535.161.08"], "devices": ["0", "all"],
+                                      "paths": PATHS}
     text = "==> /etc/cdi/nvidia.yaml <==\n" + SPEC + "\n==> /etc/cdi/other.yaml <==\nkind: intel.com/gpu\n"
     assert [one["path"] for one in containers.parse_cdi_spec(text).value] == ["/etc/cdi/nvidia.yaml"]
     assert containers.parse_cdi_spec("") == ([], []) and containers.parse_cdi_spec("hello\n").problems
@@ -65,7 +66,8 @@ def test_live_capture_finds_what_is_gone(tmp_path):
 
 
 def test_lists():
-    assert containers.parse_cdi_list('time="x" level=info msg="Found 2 CDI devices"\nnvidia.com/gpu=0\nnvidia.com/gpu=all\n').value == ["nvidia.com/gpu=0", "nvidia.com/gpu=all"]
+    assert containers.parse_cdi_list('time="x" level=info msg="Found 2 CDI devices"\nnvidia.com/gpu=0\nnvidia.com/gpu=all\n').value == ["nvidia.com/gpu=0",
+                                                                                                                                        "nvidia.com/gpu=all"]
     assert containers.parse_cdi_list("INFO[0000] Found 0 CDI devices\n").value == []
     assert containers.parse_paths("/a\nb\n") == (["/a"], ["line 2 is not understood: b"])
 
@@ -81,17 +83,20 @@ def test_toolkit_version(text, version):
     ("docker: Error response from daemon: failed to create task: OCI runtime create failed: nvidia-container-cli: mount error: "
      "stat failed: /usr/lib/x86_64-linux-gnu/libnvidia-ml.so.535.161.08: no such file or directory: unknown.",
      ["/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.535.161.08"], [], False),
-    ("Error: crun: cannot stat `/usr/lib64/libEGL_nvidia.so.550.54.14`: No such file or directory: OCI runtime attempted to invoke a command that was not found",
+    ("Error: crun: cannot stat `/usr/lib64/libEGL_nvidia.so.550.54.14`: No such file or directory: OCI runtime attempted to invoke a command that "
+     "was not found",
      ["/usr/lib64/libEGL_nvidia.so.550.54.14"], [], False),
     ("Error: setting up CDI devices: unresolvable CDI devices nvidia.com/gpu=all", [], ["nvidia.com/gpu=all"], False),
-    ("could not apply required modification to OCI specification: error injecting CDI devices: unresolvable CDI devices nvidia.com/gpu=0, nvidia.com/gpu=1: unknown",
+    ("could not apply required modification to OCI specification: error injecting CDI devices: unresolvable CDI devices nvidia.com/gpu=0, "
+     "nvidia.com/gpu=1: unknown",
      [], ["nvidia.com/gpu=0", "nvidia.com/gpu=1"], False),
     ("nvidia-container-cli: initialization error: nvml error: driver/library version mismatch: unknown", [], [], True)])
 def test_a_container_that_did_not_start(text, missing, unresolved, mismatch):
     assert containers.parse_container_run(text) == ({"missing": missing, "unresolved": unresolved, "mismatch": mismatch}, [])
 
 
-BUILD = "Version : 3.3.5\nBuild ID : 14\nBuild Date : 2024-02-24\nBuild Platform : Linux 4.15.0-180-generic #189-Ubuntu SMP Wed May 18 14:13:57 UTC 2022 x86_64\n"
+BUILD = ("Version : 3.3.5\nBuild ID : 14\nBuild Date : 2024-02-24\n"
+         "Build Platform : Linux 4.15.0-180-generic #189-Ubuntu SMP Wed May 18 14:13:57 UTC 2022 x86_64\n")
 
 
 @pytest.mark.parametrize("text,version,engine", [
@@ -111,7 +116,8 @@ def test_exporter_tag(text, expected):
 
 
 @pytest.mark.parametrize("text,mismatch,library", [
-    ('time="2022-07-19T14:22:41Z" level=fatal msg="Error getting device busid: API version mismatch"', "Error getting device busid: API version mismatch", None),
+    ('time="2022-07-19T14:22:41Z" level=fatal msg="Error getting device busid: API version mismatch"', "Error getting device busid: API version mismatch",
+     None),
     ("FATA[0001] Error retrieving DCGM MIG hierarchy: API version mismatch ", "FATA[0001] Error retrieving DCGM MIG hierarchy: API version mismatch", None),
     ("dcgm-exporter: error while loading shared libraries: libdcgm.so.4: cannot open shared object file: No such file or directory", None, "4"),
     ("level=fatal msg=\"Error starting: libdcgm.so not found\"", None, ""), ("level=info msg=\"Starting dcgm-exporter\"", None, None)])
@@ -126,6 +132,7 @@ def test_exporter_names_itself():
 
 
 def test_settings():
-    text = ('==> /etc/docker/daemon.json <==\n{"default-runtime": "nvidia", "features": {"cdi": true}, "runtimes": {"nvidia": {"path": "nvidia-container-runtime"}}}\n'
+    text = ('==> /etc/docker/daemon.json <==\n{"default-runtime": "nvidia", "features": {"cdi": true}, "runtimes": {"nvidia": {"path": '
+            '"nvidia-container-runtime"}}}\n'
             '\n==> /etc/nvidia-container-runtime/config.toml <==\n[nvidia-container-runtime]\nmode = "cdi"\n')
     assert containers.parse_container_config(text) == ({"default_runtime": "nvidia", "nvidia_runtime": True, "cdi": True, "mode": "cdi"}, [])

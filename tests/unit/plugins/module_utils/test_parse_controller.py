@@ -37,7 +37,8 @@ def test_no_python_in_it():
     ("ansible-core requires a minimum of Python2 version 2.7 or Python3 version 3.5. Current version: 3.4.10 (default, x)", "python_too_old", "3.5", "3.4.10"),
     ("ansible-core requires a minimum of Python version 3.8. Current version: 3.7.17 (default)", "python_too_old", "3.8", "3.7.17"),
     ("Ansible requires Python 3.9 or newer on the target. Current version: 3.8.20 (default)", "python_too_old", "3.9", "3.8.20"),
-    ('  File "/tmp/ansible_setup_payload_x/ansible_setup_payload.zip/ansible/module_utils/basic.py", line 5\nSyntaxError: invalid syntax', "python_too_old", None, None),
+    ('  File "/tmp/ansible_setup_payload_x/ansible_setup_payload.zip/ansible/module_utils/basic.py", line 5\nSyntaxError: invalid syntax', "python_too_old",
+     None, None),
     ("SyntaxError: invalid syntax in my own script", None, None, None),
     ("/bin/sh: 1: /usr/bin/python: not found", "python_missing", None, None),
     ("/bin/sh: line 1: /usr/bin/python3: No such file or directory", "python_missing", None, None),
@@ -50,9 +51,11 @@ def test_why_a_first_module_failed(text, kind, minimum, python):
 
 @pytest.mark.parametrize("text,package,interpreter,version", [
     ("Could not import the dnf python module using /usr/bin/python3 (3.8.10 (default, Jun 22 2022, 20:18:18) [GCC 9.4.0]). Please install `python3-dnf` or "
-     "`python2-dnf` package or ensure you have specified the correct ansible_python_interpreter. (attempted ['/usr/libexec/platform-python', '/usr/bin/python3'])",
+     "`python2-dnf` package or ensure you have specified the correct ansible_python_interpreter. (attempted ['/usr/libexec/platform-python', "
+     "'/usr/bin/python3'])",
      "python3-dnf", "/usr/bin/python3", "3.8.10"),
-    ("Could not import the libdnf5 python module using /usr/bin/python3 (3.13.0 (main, Oct  8 2024)). Please install python3-libdnf5 package", "python3-libdnf5",
+    ("Could not import the libdnf5 python module using /usr/bin/python3 (3.13.0 (main, Oct  8 2024)). Please install python3-libdnf5 package",
+     "python3-libdnf5",
      "/usr/bin/python3", "3.13.0"),
     ("Could not import the dnf python module. Please install `python3-dnf` package. (attempted ['/usr/bin/python3'])", "python3-dnf", None, None),
     ("python3-apt must be installed and visible from /opt/venv/bin/python.", "python3-apt", "/opt/venv/bin/python", None),

@@ -21,7 +21,8 @@ STARTED = "systemd[1]: Started nvidia-fabricmanager.service - NVIDIA fabric mana
     # systemctl status cuts long lines
     ("nv-fabricmanager[27360]: fabric manager NVIDIA GPU driver interface version 570.211.01 don't match...", "version_differs", "570.211.01", None),
     ("fabric manager version is incompatible with NVSwitch driver. Please update with matching NVIDIA driver package", "version_differs", None, None),
-    ("x failed with error:WARNING Nothing to do [NV_WARN_NOTHING_TO_DO]\nnvidia-fabricmanager.service: Failed with result 'exit-code'.", "nothing_to_do", None, None),
+    ("x failed with error:WARNING Nothing to do [NV_WARN_NOTHING_TO_DO]\nnvidia-fabricmanager.service: Failed with result 'exit-code'.", "nothing_to_do",
+     None, None),
     ("request to query NVSwitch device information from NVSwitch driver failed with error:Invalid state", "no_devices", None, None),
     (DIFFERS % ("530.30.02", "don't match with", "530.41.03") + "\n" + STARTED, "started", "530.30.02", "530.41.03"),
     (STARTED + "\n" + DIFFERS % ("530.30.02", "don't match with", "530.41.03"), "version_differs", "530.30.02", "530.41.03"),
@@ -76,7 +77,8 @@ def row(index, state, status, name=None):
     ("    Fabric\n        State                             : Completed\n        Status                            : Insufficient Resources\n--\n"
      "    Fabric\n        State                             : In Progress\n        Status                            : N/A\n",
      [row(0, "Completed", "Insufficient Resources"), row(1, "In Progress", "N/A")]),
-    ("GPU 00000000:17:00.0\n    Product Name                          : NVIDIA H100 80GB HBM3\n    Fabric\n        State                             : Completed\n"
+    ("GPU 00000000:17:00.0\n    Product Name                          : NVIDIA H100 80GB HBM3\n    Fabric\n        State                            "
+     " : Completed\n"
      "        Status                            : Success\n        CliqueId                          : 0\n        Health\n            Status : bad\n",
      [row(0, "Completed", "Success", "NVIDIA H100 80GB HBM3")])])
 def test_fabric_states(text, rows):
@@ -89,7 +91,8 @@ def test_what_is_no_state():
     assert fabric.parse_fabric_states("Fabric\n").problems == ["1 GPUs without a fabric state"]
 
 
-@given(st.lists(st.tuples(st.sampled_from(sorted(set(fabric._STATES.values()))), st.sampled_from(["Success", "[N/A]", "Insufficient Resources", "Unknown Error"])),
+@given(st.lists(st.tuples(st.sampled_from(sorted(set(fabric._STATES.values()))), st.sampled_from(["Success", "[N/A]", "Insufficient Resources",
+                                                                                                  "Unknown Error"])),
                 max_size=8))
 def test_every_gpu_gets_its_row(pairs):
     text = "".join("%d, NVIDIA H100 80GB HBM3, %s, %s\n" % (index, *pair) for index, pair in enumerate(pairs))
@@ -99,7 +102,8 @@ def test_every_gpu_gets_its_row(pairs):
 
 
 def test_switches_configuration_and_the_kernels_refusal():
-    assert fabric.parse_nvswitch_nodes("/dev/nvidia-nvswitch0\n/dev/nvidia-nvswitch1\n/dev/nvidia-nvswitchctl\n").value == ["nvidia-nvswitch0", "nvidia-nvswitch1"]
+    assert fabric.parse_nvswitch_nodes("/dev/nvidia-nvswitch0\n/dev/nvidia-nvswitch1\n/dev/nvidia-nvswitchctl\n").value == ["nvidia-nvswitch0",
+                                                                                                                            "nvidia-nvswitch1"]
     assert fabric.parse_nvswitch_nodes("0000:05:00.0\n").value == ["0000:05:00.0"]
     assert fabric.parse_nvswitch_nodes("ls: cannot access '/dev/nvidia-nvswitch*': No such file or directory\n", 2).value == []
     assert fabric.parse_fabric_config("# FABRIC_MODE=2\nFABRIC_MODE=1\n").value == {"fabric_mode": 1}

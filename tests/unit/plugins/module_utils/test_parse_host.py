@@ -56,7 +56,8 @@ def test_services():
     text = "Id=nvidia-fabricmanager.service\nLoadState=loaded\nActiveState=active\nSubState=running\nUnitFileState=enabled\nResult=success\n\n" \
            "Id=nvidia-imex.service\nLoadState=not-found\nActiveState=inactive\nUnitFileState=\n"
     value, problems = host.parse_services(text)
-    assert problems == [] and value["nvidia-fabricmanager"] == {"load": "loaded", "active": "active", "sub": "running", "enabled": "enabled", "result": "success"}
+    assert problems == [] and value["nvidia-fabricmanager"] == {"load": "loaded", "active": "active", "sub": "running", "enabled": "enabled",
+                                                                "result": "success"}
     assert value["nvidia-imex"]["load"] == "not-found" and value["nvidia-imex"]["enabled"] is None
     assert host.parse_services("noise\n").problems
 

@@ -53,14 +53,16 @@ def test_cdi_beside_the_stacks_driver_only():
 
 def test_the_step_writes_that_file():
     (row,) = found(node(NEW, cdi=[spec(OLD, path="/var/run/cdi/nvidia.yaml")]))
-    assert row["do"] == [{"action": "rewrite_file", "target": "/var/run/cdi/nvidia.yaml", "command": "nvidia-ctk cdi generate --output=/var/run/cdi/nvidia.yaml"}]
+    assert row["do"] == [{"action": "rewrite_file", "target": "/var/run/cdi/nvidia.yaml",
+                          "command": "nvidia-ctk cdi generate --output=/var/run/cdi/nvidia.yaml"}]
 
 
 LOG = {"mismatch": "Error getting device busid: API version mismatch", "library": None, "dcgm": None, "exporter": None}
 
 
 @pytest.mark.parametrize("dcgm,subject,target", [
-    ({"version": "2.0.13", "log": LOG, "exporter": {"dcgm": "3.3.5", "exporter": "3.4.0"}}, "host engine 2.0.13 / exporter for 3.3.5", "datacenter-gpu-manager=3.3.5"),
+    ({"version": "2.0.13", "log": LOG, "exporter": {"dcgm": "3.3.5", "exporter": "3.4.0"}}, "host engine 2.0.13 / exporter for 3.3.5",
+     "datacenter-gpu-manager=3.3.5"),
     ({"version": "2.1.4", "log": LOG}, "host engine 2.1.4", "datacenter-gpu-manager of the exporter's DCGM version"),
     ({"version": "3.3.5", "host_engine": "3.1.8", "log": LOG}, "host engine 3.1.8", "datacenter-gpu-manager of the exporter's DCGM version"),
     ({"version": "3.3.9", "exporter": {"dcgm": "4.2.3", "exporter": "4.1.3"}}, "host engine 3.3.9 / exporter for 4.2.3", "datacenter-gpu-manager-4-core=4.2.3"),

@@ -20,10 +20,13 @@ def python(version, path=None):
 
 
 @pytest.mark.parametrize("core,version,subject,core_to_use", [
-    ("2.17.5", "3.6.8", "3.6.8 < 3.7 for ansible-core 2.17 (3.8 for 2.18)", "2.16"), ("2.18.1", "3.7.17", "3.7.17 < 3.8 for ansible-core 2.18 (3.9 for 2.20)", "2.17"),
+    ("2.17.5", "3.6.8", "3.6.8 < 3.7 for ansible-core 2.17 (3.8 for 2.18)", "2.16"), ("2.18.1", "3.7.17", "3.7.17 < 3.8 for ansible-core 2.18 (3.9 for 2.20)",
+                                                                                      "2.17"),
     ("2.20.0", "3.8.20", "3.8.20 < 3.9 for ansible-core 2.20", "2.19"), ("2.19.2", "3.6.8", "3.6.8 < 3.8 for ansible-core 2.19 (3.9 for 2.20)", "2.16"),
-    ("2.17.0", "2.7.5", "2.7.5 < 3.7 for ansible-core 2.17 (3.8 for 2.18)", "2.16"), ("2.16.1", "3.5.2", "3.5.2 < 3.6 for ansible-core 2.16 (3.7 for 2.17)", "2.15"),
-    ("2.13.13", "2.6.6", "2.6.6 < 3.5 for ansible-core 2.13 (3.6 for 2.16)", None), (None, "3.6.8", "3.6.8 < 3.7 for ansible-core 2.17 (3.8 for 2.18)", "2.16")])
+    ("2.17.0", "2.7.5", "2.7.5 < 3.7 for ansible-core 2.17 (3.8 for 2.18)", "2.16"), ("2.16.1", "3.5.2", "3.5.2 < 3.6 for ansible-core 2.16 (3.7 for 2.17)",
+                                                                                      "2.15"),
+    ("2.13.13", "2.6.6", "2.6.6 < 3.5 for ansible-core 2.13 (3.6 for 2.16)", None), (None, "3.6.8", "3.6.8 < 3.7 for ansible-core 2.17 (3.8 for 2.18)",
+                                                                                     "2.16")])
 def test_too_old(core, version, subject, core_to_use):
     (row,) = found(ansible=core, python=python(version))
     assert (row["subject"], row["verdict"], row["severity"]) == (subject, "blocked", "error") and row["source"]
@@ -31,7 +34,8 @@ def test_too_old(core, version, subject, core_to_use):
     assert step["action"] == "fail_preflight" and (core_to_use is None or "ansible-core %s " % core_to_use in step["target"])
 
 
-@pytest.mark.parametrize("core,version", [("2.17.5", "3.7.0"), ("2.16.3", "3.6.8"), ("2.16.3", "2.7.5"), ("2.9.27", "3.5.2"), ("2.21.5", "3.9.2"), ("2.18.0", "3.12.3"),
+@pytest.mark.parametrize("core,version", [("2.17.5", "3.7.0"), ("2.16.3", "3.6.8"), ("2.16.3", "2.7.5"), ("2.9.27", "3.5.2"), ("2.21.5", "3.9.2"), ("2.18.0",
+                                                                                                                                                    "3.12.3"),
                                           ("9.9", "3.6.8"), (None, "3.9.2")])
 def test_new_enough(core, version):
     assert found(ansible=core, python=python(version)) == []

@@ -60,11 +60,13 @@ def test_a_branch_is_not_enough(driver):
 def test_the_stack_decides_which_of_the_two_moves():
     newer = packages(nvidia_fabricmanager_470="470.129.06-1")
     state = node(packages=newer, modules={"loaded": {"version": "470.82.01", "flavour": "proprietary"}})
-    assert steps(state, {"driver": {"version": "470.82.01"}}) == [("downgrade_exact", "nvidia-fabricmanager-470=470.82.01-1"), ("start_service", "nvidia-fabricmanager")]
+    assert steps(state, {"driver": {"version": "470.82.01"}}) == [("downgrade_exact", "nvidia-fabricmanager-470=470.82.01-1"), ("start_service",
+                                                                                                                                "nvidia-fabricmanager")]
     assert steps(state)[0] == ("downgrade_exact", "nvidia-fabricmanager-470=470.82.01-1")
     # the driver's own rules move the driver
     assert steps(state, {"driver": {"version": "470.129.06"}}) == [("start_service", "nvidia-fabricmanager")]
-    assert steps(state, {"driver": {"version": "470.256.02"}}) == [("install_exact", "nvidia-fabricmanager-470=470.256.02-1"), ("start_service", "nvidia-fabricmanager")]
+    assert steps(state, {"driver": {"version": "470.256.02"}}) == [("install_exact", "nvidia-fabricmanager-470=470.256.02-1"), ("start_service",
+                                                                                                                                "nvidia-fabricmanager")]
 
 
 def test_an_update_without_a_reboot_moves_no_package():
@@ -135,7 +137,8 @@ def test_a_missing_manager():
 
 
 def test_no_switch_no_manager():
-    state = {"gpus": gpus(PCIE, 2), "nvswitches": [], "fabric": {"log": {"reason": "nothing_to_do"}, "gpus": states(("Not Supported", "N/A"), ("Not Supported", "N/A"))}}
+    state = {"gpus": gpus(PCIE, 2), "nvswitches": [], "fabric": {"log": {"reason": "nothing_to_do"}, "gpus": states(("Not Supported", "N/A"),
+                                                                                                                    ("Not Supported", "N/A"))}}
     assert said(state) == [("fabric_manager_not_needed", "no NVSwitch", "not_applicable")]
     assert said(dict(state, fabric={})) == [] and said(dict(state, nvswitches=None)) == []
     # equal versions do not matter where it has nothing to do
@@ -196,7 +199,8 @@ def test_a_service_that_does_not_run():
 
 
 def test_what_follows_the_driver():
-    state = node(packages=packages(nvidia_fabricmanager_535="535.183.01-1", libnvidia_nscq_535="535.183.06-1", nvlsm="2025.10.12-1", nvidia_imex_535="535.183.01-1"))
+    state = node(packages=packages(nvidia_fabricmanager_535="535.183.01-1", libnvidia_nscq_535="535.183.06-1", nvlsm="2025.10.12-1",
+                                   nvidia_imex_535="535.183.01-1"))
     assert said(state) == [("revision_coupling", "libnvidia-nscq-535 535.183.06 / 535.183.01", "drift")]
     assert steps(state) == [("downgrade_exact", "libnvidia-nscq-535=535.183.01-1")]
     refused = node(fabric={"mismatch": {"kernel": "450.80.02", "user": "450.51.06"}, "service": {"active": "active"}})
