@@ -102,7 +102,7 @@ def dkms_weak_only(ctx: Context) -> t.Iterator[Hit]:
             if row["state"] == "installed_weak" and not own:
                 do = (actions.step("dkms_build_install", "%s/%s" % (row["module"], row["version"]), kernel=row["kernel"]),)
                 yield Hit("%s@%s" % (row["module"], row["kernel"]), "%s %s of kernel %s is a link to the module that was built for %s." % (
-                    row["module"], row["version"], row["kernel"], row["built_for"]), DKMS_SOURCE,
+                    row["module"], row["version"], row["kernel"], row.get("built_for") or "another"), DKMS_SOURCE,
                     do=do if _may_build(ctx, row["kernel"]) else ())
 
 
