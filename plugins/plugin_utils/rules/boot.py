@@ -10,6 +10,7 @@ import typing as t
 from .. import installed_kernels, next_boot
 from ..actions import step
 from .context import Context, Hit, Row, listed
+from .dnf import kernels_without_module
 
 GRUB_MANUAL = "https://www.gnu.org/software/grub/manual/grub/html_node/Simple-configuration.html"
 BLS_ORDER = "https://github.com/stackhpc/stackhpc-kayobe-config/pull/878"
@@ -119,7 +120,16 @@ def _prebuilt_for(ctx: Context) -> t.Set[str]:
 
 
 def no_kmod_for_next_kernel(ctx: Context) -> t.Iterator[Hit]:
-    """Where the driver's module comes prebuilt, the kernel that boots next has one."""
+    """Where the driver's module comes prebuilt, the kernel that boots next has one, and so has every kernel that dnf brings."""
+    yield from _next_without_module(ctx)
+    locked = _locked(ctx)
+    for kernel, held_back in kernels_without_module(ctx) if not ctx.container else ():
+        text = "dnf holds kernel %s back" if held_back else "a transaction brings kernel %s"
+        yield Hit(kernel, (text + ": there is no precompiled driver module for it.") % kernel, context="held" if held_back else "coming",
+                  do=() if held_back else (step("refuse_transaction"), step("dnf_versionlock", "kernel*%s" % (" at %s" % locked if locked else ""))))
+
+
+def _next_without_module(ctx: Context) -> t.Iterator[Hit]:
     kernel, prebuilt = ctx.next_kernel, _prebuilt_for(ctx)
     if ctx.container or not kernel or not prebuilt:
         return

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.lockstep.gpu.plugins.module_utils import parse_dnf, parse_rpm_kernels
+from ansible_collections.lockstep.gpu.plugins.module_utils import parse_dnf, parse_rpm_kernels, versions_rpm
 from ansible_collections.lockstep.gpu.plugins.plugin_utils.actions import step
 
 from .context import Context, Hit, Row, listed
@@ -202,6 +202,33 @@ def no_precompiled_kmod(ctx: Context) -> t.Iterator[Hit]:
     yield Hit("%s for %s" % (version, short), "No repository has a precompiled module of driver %s for kernel %s; %s." % (
         version, short, "for this kernel there is %s" % listed(here) if here else "for this kernel there is none at all"),
         STREAMS, do=(step("fail_preflight", offer),))
+
+
+def kernels_without_module(ctx: Context) -> t.Iterator[t.Tuple[str, bool]]:
+    """(kernel, held back) of kernels that a transaction brings, or that dnf holds back, without the precompiled module of the driver."""
+    for row in _problems(ctx, "skipped_kernel"):
+        yield re.sub(r"^kernel-(core-)?", "", row.get("what") or ""), True
+    manager, kmods = _manager(ctx), _manager(ctx).get("kmods") or []
+    transaction = manager.get("transaction") or {}
+    coming = [row for kind in ("install", "upgrade") for row in transaction.get(kind) or [] if row.get("version")]
+    driver = ctx.driver.get("version") or next((row["driver"] for row in kmods if row["installed"]), None)
+    if not driver or not (ctx.driver.get("module") == "precompiled" or any(row["installed"] for row in kmods)):
+        return
+    modules = kmods + parse_rpm_kernels.kmods([_parts(row) for row in coming], False)
+    there = {row["kernel"] for row in modules if _fits(row["driver"], driver)}
+    releases = {parse_rpm_kernels.release_of(_parts(row)) for row in coming} - {None}
+    for release in sorted(str(release) for release in releases):
+        if parse_rpm_kernels.without_dist(release) not in there:
+            yield release, False
+
+
+def _parts(row: Row) -> Row:
+    """A row of a transaction in the form of a list's rows."""
+    try:
+        have = versions_rpm.parse(row["version"])
+    except ValueError:
+        return {"name": row["name"], "epoch": None, "version": row["version"], "release": None, "arch": row.get("arch")}
+    return {"name": row["name"], "epoch": None, "version": have.version, "release": have.release or None, "arch": row.get("arch")}
 
 
 def _vendor(version: t.Optional[str]) -> str:

@@ -198,3 +198,20 @@ def test_a_node_in_sync_has_no_findings():
 def test_signatures_are_checked(recorded, subjects):
     rows = found("repository_unauthenticated", {}, **recorded)
     assert [row["subject"] for row in rows] == subjects and all(row["verdict"] == "blocked" for row in rows)
+
+
+INSTALLED = "kmod-nvidia-535.183.06-4.18.0-553.22.1-3:535.183.06-3.el8_10.x86_64\nkernel-core-4.18.0-553.22.1.el8_10.x86_64\n"
+COMING = "Installing:\n kernel-core  x86_64  4.18.0-553.27.1.el8_10  baseos  40 M\n"
+KMOD_TOO = " kmod-nvidia-535.183.06-4.18.0-553.27.1  x86_64  3:535.183.06-4.el8_10  cuda  20 M\n"
+SKIPPED = ("NOTE: Skipping kernel installation since no NVIDIA driver kernel module package kmod-nvidia-535.183.06-4.18.0-553.27.1 for kernel "
+           "kernel-4.18.0-553.27.1.el8_10.x86_64 and driver nvidia-driver-3:535.183.06-1.el8.x86_64 could be found\n")
+
+
+@pytest.mark.parametrize("recorded,subject,weight", [
+    ({"rpm_list": INSTALLED, "dnf_transaction": Observation(1, COMING)}, "4.18.0-553.27.1.el8_10.x86_64", ("error", "blocked")),
+    ({"rpm_list": INSTALLED, "dnf_transaction": Observation(1, COMING + KMOD_TOO)}, None, None),
+    ({"rpm_list": SET, "dnf_transaction": Observation(1, COMING)}, None, None),
+    ({"dnf_run": Observation(0, SKIPPED)}, "4.18.0-553.27.1.el8_10.x86_64", ("warn", "in_sync"))])
+def test_kernels_that_come_without_a_module(recorded, subject, weight):
+    rows = found("no_kmod_for_next_kernel", {}, **recorded)
+    assert [(row["subject"], (row["severity"], row["verdict"])) for row in rows] == ([(subject, weight)] if subject else [])
