@@ -27,7 +27,9 @@ def kernels(rows, absent=()):
 
     headers: None where the list says nothing about development packages.
     """
-    devel = {release_of(dict(row, name=row["name"][:-len(_DEVEL)])) for row in rows if row["name"].endswith(_DEVEL)} - {None}
+    # kernel-64k-devel belongs to kernel-64k-core; EL 7 and SUSE have no -core.
+    devel = {release_of(dict(row, name=row["name"][:-len(_DEVEL)] + core))
+             for row in rows if row["name"].endswith(_DEVEL) for core in ("-core", "")} - {None}
     told = parse_rpm.complete(rows) or any(_BESIDE.fullmatch(row["name"]) for row in rows) or any(name.endswith(_DEVEL) for name in absent)
     found = {}
     # On systems with kernel-core the package kernel is empty, and sorts first.

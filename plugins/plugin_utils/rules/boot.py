@@ -94,6 +94,40 @@ def initramfs_missing(ctx: Context) -> t.Iterator[Hit]:
                       do=() if ctx.plan else (step("rebuild_initramfs", row["release"]),))
 
 
+def _relative(path: t.Optional[str]) -> str:
+    """A module's path below its kernel's folder, without the compression."""
+    return re.sub(r"\.ko(\.\w+)?$", "", re.sub(r"^/?(usr/)?lib/modules/[^/]+/", "", path or ""))
+
+
+def initramfs_stale(ctx: Context) -> t.Iterator[Hit]:
+    """What the initramfs holds is what the configuration and the disk have: it loads its own copies, before the disk is there."""
+    held = ctx.state.get("initramfs") or {}
+    if ctx.container or not held.get("modules"):
+        return
+    image = held.get("image") or "the initramfs"
+    names = {row["name"] for row in held["modules"]}
+    configs = {path.rsplit("/", 1)[-1] for path in held.get("configs") or []}
+    blacklist = (ctx.state.get("modprobe") or {}).get("blacklist") or {}
+    told = [(name, "%s holds %s, which is blacklisted, and not the file that says so (%s)" % (
+        image, name, listed(path or "modprobe.d" for path in blacklist[name])))
+        for name in sorted(names & set(blacklist)) if not any(path and path.rsplit("/", 1)[-1] in configs for path in blacklist[name])]
+    for row in held["modules"]:
+        lying = _on_disk(ctx, row)
+        if lying and _relative(row["path"]) not in lying:
+            told.append((row["name"], "%s holds %s, but the module of that kernel on the disk is %s" % (image, row["path"], listed(lying))))
+    if told:
+        yield Hit("%s: %s" % (image, listed({name for name, _text in told})), "%s." % "; ".join(text for _name, text in told),
+                  do=() if ctx.plan else (step("rebuild_initramfs", ctx.kernel), step("reboot_once")))
+
+
+def _on_disk(ctx: Context, held: Row) -> t.Set[str]:
+    """Where the disk has a module of the driver that the initramfs holds, for the same kernel."""
+    if not DRIVER_MODULE.fullmatch(held["name"].replace("_", "-")):
+        return set()
+    return {_relative(row["path"]) for row in (ctx.state.get("modules") or {}).get("files") or []
+            if row.get("path") and row.get("kernel") == (held["kernel"] or ctx.kernel) and row["name"] == held["name"].replace("_", "-")}
+
+
 def installonly_limit_too_low(ctx: Context) -> t.Iterator[Hit]:
     """dnf keeps enough kernels that an update does not remove the locked one."""
     config = (ctx.state.get("package_manager") or {}).get("config")
@@ -142,5 +176,5 @@ def _next_without_module(ctx: Context) -> t.Iterator[Hit]:
         kernel, listed(prebuilt)), do=(step("set_default_kernel", locked),) if locked and locked != kernel else ())
 
 
-RULES = (grub_default_not_saved, foreign_boot_entries, boot_entry_without_package, initramfs_missing, installonly_limit_too_low,
-         no_kmod_for_next_kernel)
+RULES = (grub_default_not_saved, foreign_boot_entries, boot_entry_without_package, initramfs_missing, initramfs_stale,
+         installonly_limit_too_low, no_kmod_for_next_kernel)

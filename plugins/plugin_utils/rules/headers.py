@@ -25,6 +25,12 @@ def _wanted(ctx: Context) -> t.Optional[str]:
     return headers_package(ctx.kernel, ctx.os.get("id")) if ctx.kernel and not ctx.container else None
 
 
+def _there(ctx: Context) -> t.Optional[bool]:
+    """Whether the kernel's headers are there; None when nothing tells."""
+    wanted = _wanted(ctx)
+    return True if wanted and wanted in ctx.packages else (ctx.installed_kernel or {}).get("headers")
+
+
 def _others(ctx: Context) -> t.List[str]:
     """Installed headers packages that fit another kernel only, with their versions; none where this kernel's are there."""
     wanted = _wanted(ctx) or ""
@@ -59,8 +65,7 @@ def _not_found(ctx: Context) -> bool:
 def headers_mismatch(ctx: Context) -> t.Iterator[Hit]:
     """The headers that are installed are those of the kernel that has to work."""
     others = _orphans(ctx, _others(ctx))
-    there = (ctx.installed_kernel or {}).get("headers") is True
-    if _wanted(ctx) and others and not there:
+    if _wanted(ctx) and others and not _there(ctx):
         yield Hit("%s for kernel %s" % (listed(others), ctx.kernel), "Installed are %s, which fit another kernel than %s; %s is missing." % (
             listed(others), ctx.kernel, _wanted(ctx)), do=_install(ctx))
 
@@ -69,7 +74,7 @@ def headers_missing(ctx: Context) -> t.Iterator[Hit]:
     """The kernel that has to work has its headers, where modules are built on the node."""
     if not ctx.kernel or ctx.container and not ctx.installed_kernel or any(True for hit in headers_mismatch(ctx)):
         return
-    failed, there = _not_found(ctx), (ctx.installed_kernel or {}).get("headers")
+    failed, there = _not_found(ctx), _there(ctx)
     if failed and there is not True or there is False and _builds(ctx):
         yield Hit(ctx.kernel, "Kernel %s is installed without its headers, so no module can be built for it." % ctx.kernel,
                   context="failed" if failed else "default", do=() if ctx.plan else _install(ctx))
@@ -104,9 +109,8 @@ def _unavailable(ctx: Context) -> t.List[str]:
 
 def headers_unavailable(ctx: Context) -> t.Iterator[Hit]:
     """An archive has the headers of the kernel that has to work."""
-    there = (ctx.installed_kernel or {}).get("headers") is True
     for name in _unavailable(ctx):
-        if name in ctx.packages or there and ctx.kernel and ctx.kernel in name:
+        if name in ctx.packages or _there(ctx) and ctx.kernel and ctx.kernel in name:
             continue
         yield Hit(name, "No archive of the node has %s%s: modules cannot be built for that kernel." % (
             name, " any more" if ctx.kernel and ctx.kernel in name else ""),
