@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import re
+
 from ansible_collections.lockstep.gpu.plugins.module_utils import capture_rpm, parse_dnf, parse_dnf_plan, parse_dnf_run, parse_kernel
 from ansible_collections.lockstep.gpu.plugins.module_utils import parse_rpm, parse_rpm_kernels
-from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed
+from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed, shown
 from ansible_collections.lockstep.gpu.plugins.module_utils.probe_kinds import Function, Recorded, Special
 
 _ASKED = ("kmod-nvidia*", "nvidia-driver", "kernel", "kernel-core", "kernel-devel")
@@ -81,7 +83,7 @@ def _answers(reader):
 def _listing(text, rc):
     """Parser of rpm_list; rpm -q ends with the number of packages that are not installed."""
     listing, problems = parse_rpm.parse_rpm_list(text)
-    if rc and not (listing["rows"] or listing["absent"]):
+    if (rc or problems) and not (listing["rows"] or listing["absent"]):
         return Parsed(None, problems or ["exit status %d without a list" % rc])
     return Parsed(listing, problems)
 
@@ -91,17 +93,22 @@ def _or_failure(parser):
     def parse(text, rc):
         value, problems = parser(text)
         if rc and not value and "o match" not in text:
-            return Parsed(None, problems or ["exit status %d: %s" % (rc, " ".join(text.split())[:200])])
+            return Parsed(None, problems or ["exit status %d: %s" % (rc, shown(" ".join(text[:200].split())))])
         return Parsed(value, problems)
     return parse
+
+
+# Words of dnf, yum, zypper and Ansible in a run that went well.
+_QUIET = re.compile(r"Complete!|Nothing to do|Last metadata|Dependencies resolved|Transaction|already installed|Loaded plugins|Running|Repositories loaded"
+                    r"|metadata cache created|Installed:|\d+ files removed|No packages marked for", re.IGNORECASE)
 
 
 def _transcript(text, rc):
     """Parser of dnf_run and dnf_transaction: {problems, plan}. dnf ends with 1 also where it was told to assume no."""
     problems = parse_dnf_run.parse_dnf_run(text).value
     plan, strange = parse_dnf_plan.parse_dnf_plan(text)
-    if rc and not problems and plan is None and "Nothing to do" not in text:
-        return Parsed(None, ["exit status %d for no reason that is known: %s" % (rc, " ".join(text.split())[-200:])])
+    if not problems and plan is None and (text.strip() or rc) and not _QUIET.search(text):
+        return Parsed(None, ["nothing in it is known (exit status %d): %s" % (rc, shown(" ".join(text[-200:].split())))])
     return Parsed({"problems": problems, "plan": plan}, strange)
 
 

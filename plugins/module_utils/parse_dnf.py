@@ -12,7 +12,7 @@ import fnmatch
 import re
 
 from ansible_collections.lockstep.gpu.plugins.module_utils import parse_rpm, versions_rpm
-from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed, not_understood, split_files
+from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed, not_understood, shown, split_files
 
 _MODULE_ROW = re.compile(r"(?P<name>[A-Za-z0-9][\w.+-]*)\s+(?P<stream>[\w.+-]+)(?P<flags>(?:\s*\[[deaix]\])*)(?:\s+(?P<rest>\S.*))?")
 _PROFILE = re.compile(r"(?P<name>[\w.+-]+)(?P<flags>(?:\s*\[[dia]\])*)\s*(?P<comma>,?)\s*")
@@ -35,9 +35,10 @@ def parse_dnf_modules(text):
     """
     if re.search(r"^Stream\s*:", text, re.MULTILINE):
         return _module_info(text)
-    value, problems, last = {}, [], None
+    value, problems, last, known = {}, [], None, not text.strip()
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or _MODULE_NOISE.fullmatch(line):
+            known = known or bool(line.strip())
             continue
         if line[0].isspace():
             # The rest of a cell.
@@ -51,6 +52,8 @@ def parse_dnf_modules(text):
             _add_profiles(last, found.group("rest") or "")
         elif re.search(r"\[[dexi]\]", line):
             problems.append(not_understood(number, line))
+    if not value and not known:
+        return Parsed(None, problems or [not_understood(1, text.strip()[:200])])
     return Parsed(_chosen_profiles(value), problems)
 
 
@@ -173,7 +176,9 @@ def parse_dnf_config(text):
             main.update(section)
     limit = main.get("installonly_limit", "")
     if limit and not re.fullmatch(r"\d{1,6}|<off>|unlimited", limit):
-        problems.append("installonly_limit is no number: %s" % limit[:40])
+        problems.append("installonly_limit is no number: %s" % shown(limit, 40))
+    if problems and not main:
+        return Parsed(None, problems)
     number = int(limit) if re.fullmatch(r"\d{1,6}", limit, re.ASCII) else 0 if limit in ("<off>", "unlimited") else None
     return Parsed({"installonly_limit": number, "exclude": _words(main.get("excludepkgs") or main.get("exclude")),
                    "gpgcheck": _flag(main.get("gpgcheck", main.get("pkg_gpgcheck"))),
