@@ -236,14 +236,25 @@ def _vendor(version: t.Optional[str]) -> str:
     return "mlnx" if "mlnx" in (version or "").lower() else "inbox"
 
 
-def mixed_rdma_stack(ctx: Context) -> t.Iterator[Hit]:
-    """The distribution's RDMA packages and those of MLNX_OFED or DOCA are not mixed, neither installed nor in one transaction."""
-    pairs = {}
+def _rdma_pairs(ctx: Context) -> t.Dict[str, t.Tuple[t.Tuple[str, str], t.Tuple[str, str]]]:
+    """{name: ((name, version) inbox, (name, version) mlnx)} of packages that no transaction can have together, as dnf or apt says."""
+    both = []
     for row in _problems(ctx, "cannot_install_both", "conflicts", "obsoletes", "file_conflict"):
         other = row.get("other") or {}
-        both = [(row.get("package") or "", row.get("version")), (other.get("name") or "", other.get("version"))]
-        if all(version and RDMA_NAMES.fullmatch(name) for name, version in both) and len({_vendor(version) for _name, version in both}) == 2:
-            pairs.setdefault(both[0][0], sorted(both, key=lambda pair: _vendor(pair[1])))
+        both.append(((row.get("package"), row.get("version")), (other.get("name"), other.get("version"))))
+    for row in (_manager(ctx).get("run") or {}).get("unmet") or []:
+        both.append(((row.get("on"), row.get("need")), (row.get("on"), row.get("have"))))
+    found: t.Dict[str, t.Tuple[t.Tuple[str, str], t.Tuple[str, str]]] = {}
+    for pair in both:
+        if all(name and version and RDMA_NAMES.fullmatch(name) for name, version in pair) and len({_vendor(version) for _name, version in pair}) == 2:
+            inbox, vendor = sorted(pair, key=lambda one: _vendor(one[1]))
+            found.setdefault(str(pair[0][0]), (inbox, vendor))
+    return found
+
+
+def mixed_rdma_stack(ctx: Context) -> t.Iterator[Hit]:
+    """The distribution's RDMA packages and those of MLNX_OFED or DOCA are not mixed, neither installed nor in one transaction."""
+    pairs = _rdma_pairs(ctx)
     if pairs:
         needs = sorted({"%s needs %s" % (_written(row), row["what"]) for row in _problems(ctx, "requires", "nothing_provides") if row.get("package")})
         text = "; ".join("%s %s (inbox) and %s %s (mlnx)" % (inbox + vendor) for inbox, vendor in pairs.values())

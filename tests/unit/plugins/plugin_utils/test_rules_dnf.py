@@ -170,6 +170,8 @@ def test_a_run_that_finds_no_precompiled_module():
      "blocked"),
     ({"dnf_run": Observation(1, RUN % "cannot install both libibverbs-41.0-1.el8.x86_64 and libibverbs-44.0-2.el8.x86_64")}, None),
     ({"dnf_run": Observation(1, RUN % "cannot install both nvidia-driver-3:1-1.el8.x86_64 and nvidia-driver-3:2-1.el8.x86_64")}, None),
+    ({"apt_run": Observation(100, "The following packages have unmet dependencies:\n libibverbs-dev : Depends: libibverbs1 (= 39.0-1) but "
+                                  "2307mlnx47-1.2310055 is to be installed\nE: Unable to correct problems, you have held broken packages.\n")}, "blocked"),
     ({"rpm_list": "libibverbs-41.0-1.el8.x86_64\nrdma-core-59mlnx44-1.59056.x86_64\n"}, "broken"),
     ({"rpm_list": "libibverbs-59mlnx44-1.59056.x86_64\nrdma-core-59mlnx44-1.59056.x86_64\nmlnx-tools-5.2.0-0.el8.noarch\n"}, None),
     ({"rpm_list": "libibverbs-41.0-1.el8.x86_64\nrdma-core-41.0-1.el8.x86_64\n"}, None)])
