@@ -16,6 +16,7 @@ from .context import Context, Hit
 
 # Xid 79: the GPU has fallen off the bus (NVIDIA's catalogue of Xid errors).
 FALLEN_XID = "79"
+OF_THE_BUS = "the PCI bus has"
 XID_SOURCE = "https://docs.nvidia.com/deploy/xid-errors/"
 
 
@@ -99,7 +100,7 @@ def _expected(ctx: Context) -> t.Tuple[t.Optional[int], str]:
     if wanted is not None:
         return int(wanted), "the stack expects"
     devices = knowledge.usable_gpus(ctx.state)
-    return (len(devices), "the PCI bus has") if devices and not ctx.container else (None, "")
+    return (len(devices), OF_THE_BUS) if devices and not ctx.container else (None, "")
 
 
 def gpu_count_below_expected(ctx: Context) -> t.Iterator[Hit]:
@@ -116,7 +117,7 @@ def gpu_count_below_expected(ctx: Context) -> t.Iterator[Hit]:
             yield Hit("0 GPUs", "nvidia-smi finds no GPU, and nothing recorded tells why.", context="none")
     if expected is not None and counts and min(counts) < expected and expected - min(counts) > len(_lost(ctx)):
         yield Hit("%d of %d" % (min(counts), expected), "%d GPUs are there, %s %d." % (min(counts), whose, expected),
-                  context="default" if min(counts) else "none", do=(step("manual", "find the missing GPUs: seating, power, firmware, the kernel's log"),))
+                  context="none" if not min(counts) else "bus" if whose == OF_THE_BUS else "default", do=(step("manual", "find the missing GPUs: seating, power, firmware, the kernel's log"),))
 
 
 def query_field_unsupported(ctx: Context) -> t.Iterator[Hit]:

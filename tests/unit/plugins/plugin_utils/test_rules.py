@@ -174,9 +174,9 @@ CASES = [
          set_in("state.modules.loaded.version", "535.274.02"), set_in("state.libraries.0.version", None)),
     case("driver_library_mismatch", "libnvidia-ml.so.1 570.86.10", set_in("state.libraries", [
         {"soname": "libnvidia-ml.so.1", "path": "/usr/local/cuda-12.8/compat/libnvidia-ml.so.1", "version": "570.86.10"}])),
-    case("driver_library_mismatch", "libcuda.so.1 570.86.10", both(COMPAT, set_in("state.gpus", [])), COMPAT),
-    case("driver_library_mismatch", "libcuda.so.1 535.54.03", both(COMPAT, set_in("state.libraries.0.version", "535.54.03"))),
+    case("driver_library_mismatch", "libcuda.so.1 570.86.10", both(COMPAT, set_in("state.libraries.0.path", "/opt/libcuda.so.1")), COMPAT),
     case("libcuda_shadowed_by_compat", "libcuda.so.1 570.86.10", COMPAT, both(COMPAT, set_in("state.libraries.0.path", "/opt/libcuda.so.1"))),
+    case("libcuda_shadowed_by_compat", "libcuda.so.1 535.54.03", both(COMPAT, set_in("state.libraries.0.version", "535.54.03"))),
     case("inactive_userland", "550.163.01 (libcuda1, libnvidia-ml1)", BESIDE, name="debian13-535"),
     case("package_version_differs", "libcuda1 550.144.03-1, wanted 550.163.01-*",
          set_in("plan", drift("libcuda1", "550.144.03-1", r"550\.163\.01-.+", "package_version_differs"))),
