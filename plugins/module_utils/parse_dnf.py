@@ -21,7 +21,7 @@ _MODULE_NOISE = re.compile(r"(Name +Stream|Hint: |Last metadata|Updating |Reposi
                            r"|Subscription Management|Added \S+ repo from).*", re.IGNORECASE)
 _FIELD = re.compile(r"(?P<key>[A-Z][A-Za-z ]*?)\s*:\s*(?P<value>.*)")
 _TRUE, _FALSE = ("1", "yes", "true", "on"), ("0", "no", "false", "off")
-_LOCK_NOISE = re.compile(r"(Last metadata|Loaded plugins|Loading mirror|Updating |Repositories loaded|versionlock (list )?done|Not root|\s*\* |Adding "
+_LOCK_NOISE = re.compile(r"(-+(\+-+)+$|Last metadata|Loaded plugins|Loading mirror|Updating |Repositories loaded|versionlock (list )?done|Not root|\s*\* |Adding "
                          r"|Deleting |Subscription Management|Unable to read consumer|Failed to set locale).*")
 # The plugin that reads locks is a package of its own.
 _NO_PLUGIN = re.compile(r"No such command:? '?versionlock|Unknown argument \"versionlock\"")
@@ -204,12 +204,16 @@ def parse_dnf_versionlock(text):
     """Version locks to [{spec, exclude, conditions}].
 
     Of dnf 4 and yum: `versionlock list`, versionlock.list: a pattern a line, a leading "!" excludes. Of dnf 5: `versionlock list`,
-    versionlock.toml: a name with conditions [[key, comparator, value]].
+    versionlock.toml: a name with conditions [[key, comparator, value]]. Of zypper: `zypper locks`, a name at whatever version.
     """
     if re.search(r"^[ \t]*\[\[packages\]\]|^version[ \t]*=[ \t]*\"", text, re.MULTILINE) or re.search(r"^Package name: ", text, re.MULTILINE):
         return _locks_of_dnf5(text)
     locks, problems = [], []
     for number, line in enumerate(text.splitlines(), 1):
+        columns = [column.strip() for column in line.split("|")]
+        if len(columns) > 2 and (columns[0] == "#" or columns[0].isdigit()):
+            locks += [{"spec": columns[1], "exclude": False, "conditions": []}] if columns[0] != "#" else []
+            continue
         word = line.split(" #")[0].strip()
         if not word or word.startswith(("#", "==> ")) or _LOCK_NOISE.match(line) or _NO_PLUGIN.search(line):
             continue

@@ -34,6 +34,8 @@ _NOISE = re.compile(r"(Last metadata expiration check|Loaded plugins|Loading mir
                     r"|warning: |\s*\* [\w.-]+: |Error: No matching Packages to list|No matching packages to list|-+(\+-+)+$|S +\| Name"
                     r"|Failed to set locale|Added \S+ repo from|Repository \S+ is listed more than once|[^|\n]* [kMG]?i?B/s \| |Fetched \S+ repo"
                     r"|No match for argument: ).*", re.IGNORECASE)
+_FIRST_FIELD = re.compile(r"^Name[ \t]*:[ \t]*\S", re.MULTILINE)
+_FIELD = re.compile(r"(?P<key>Name|Epoch|Version|Release|Architecture|Arch) *: *(?P<value>[^\s:]+)")
 _32_BIT = ("i386", "i486", "i586", "i686")
 
 # What may belong to a product of a stack, or explains why one does not work, beyond what Debian calls so.
@@ -58,7 +60,12 @@ def parse_rpm_list(text):
 
 
 def read_table(text, installed):
-    """Every package of a list, with `installed` by the heading above it; the argument is for rows without a heading."""
+    """Every package of a list, with `installed` by the heading above it; the argument is for rows without a heading.
+
+    `rpm -qi` and `dnf info` are lists, too, of paragraphs of fields.
+    """
+    if _FIRST_FIELD.search(text):
+        return _paragraphs(text, installed)
     rows, problems = [], []
     for number, line in _joined(text.splitlines()):
         stripped = line.strip()
@@ -69,10 +76,33 @@ def read_table(text, installed):
             continue
         row = read_row(stripped)
         if row:
-            rows.append(dict(row, installed=installed))
+            # dnf writes the repository of what is installed with a leading @, zypper its state in the first column.
+            there = row.pop("installed", installed or str(row["repo"]).startswith("@"))
+            rows.append(dict(row, installed=there))
         else:
             problems.append(not_understood(number, line))
     return Parsed(rows, problems)
+
+
+def _paragraphs(text, installed):
+    """Fields "Name : nvidia-driver" of one package after the other; anything else in between is prose."""
+    rows, fields = [], {}
+    for line in [*text.splitlines(), "Name : end"]:
+        stripped = line.strip()
+        if _INSTALLED_HEADING.fullmatch(stripped) or _OTHER_HEADING.fullmatch(stripped):
+            heading = bool(_INSTALLED_HEADING.fullmatch(stripped))
+        else:
+            heading = None
+        found = _FIELD.fullmatch(stripped)
+        if heading is not None or found and found.group("key") == "Name":
+            if fields.get("Name") and fields.get("Version"):
+                rows.append(dict(_full(fields["Name"], fields.get("Epoch"), fields["Version"], fields.get("Release"),
+                                       fields.get("Architecture") or fields.get("Arch")), installed=installed))
+            fields = {}
+        installed = installed if heading is None else heading
+        if found:
+            fields.setdefault(found.group("key"), found.group("value"))
+    return Parsed(rows, [] if rows else ["no package with a version in it"])
 
 
 def _joined(lines):
@@ -130,10 +160,10 @@ def _columns(words):
 
 
 def _zypper_row(columns):
-    """A row of `zypper search -s`: status, name, type, version, arch, repository; only installed ones (i, i+, il)."""
-    if not columns[0].startswith("i") or not _is_version(columns[3]):
+    """A row of `zypper search -s`: status (i, i+, il: installed), name, type, version, arch, repository."""
+    if not _is_version(columns[3]):
         return None
-    return _row(columns[1], columns[3], columns[4])
+    return dict(_row(columns[1], columns[3], columns[4]), installed=columns[0].startswith("i"))
 
 
 def _is_version(word):

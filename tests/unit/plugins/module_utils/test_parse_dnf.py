@@ -358,3 +358,9 @@ def test_what_repositories_have():
     rows = value(parse_dnf.parse_dnf_repoquery(text))
     assert [(row["version"], row["repo"], row["installed"]) for row in rows] == [("550.54.15", "@cuda", True), ("560.35.03", "cuda", False)]
     assert value(parse_dnf.parse_dnf_repoquery("nvidia-driver-3:550.54.15-1.el9.noarch\n"))[0]["installed"] is False
+
+
+def test_locks_of_zypper():
+    text = "\n# | Name           | Type    | Repository | Comment\n--+----------------+---------+------------+--------\n1 | kernel-default | package | (any)      |\n"
+    locks = value(parse_dnf.parse_dnf_versionlock(text))
+    assert [lock["spec"] for lock in locks] == ["kernel-default"] and parse_dnf.locked(locks[0], "kernel-default", "6.4.0-150600.23.25.1")

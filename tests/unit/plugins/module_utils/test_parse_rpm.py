@@ -150,3 +150,40 @@ def test_every_way_to_write_a_package_is_the_same(name, epoch, version, release,
     whole = "%s-%s.%s" % (name, parse_rpm.evr(row), arch)
     for text in ("%s %s %s %s %s" % (name, epoch or "(none)", version, release, arch), whole, "%s %s %s" % (name, parse_rpm.evr(row), arch)):
         assert rows(text) == [row]
+
+
+INFO = """\
+Installed Packages
+Name         : nvidia-driver
+Epoch        : 3
+Version      : 550.54.15
+Release      : 1.el9
+Architecture : x86_64
+Size         : 250 M
+Source       : nvidia-driver-550.54.15-1.el9.src.rpm
+Repository   : @System
+Summary      : NVIDIA's proprietary display driver
+Description  : Version : none
+             : Name of it
+
+Available Packages
+Name         : nvidia-driver
+Epoch        : 3
+Version      : 570.86.15
+Release      : 1.el9
+Architecture : x86_64
+"""
+
+
+def test_paragraphs_of_fields():
+    assert rows(INFO) == [DRIVER]
+    assert [(row["version"], row["installed"]) for row in parse_rpm.read_table(INFO, installed=False).value] == [("550.54.15", True), ("570.86.15", False)]
+    assert rows("Name        : nvidia-driver\nEpoch       : 3\nVersion     : 550.54.15\nRelease     : 1.el9\nArchitecture: x86_64\n"
+                "Install Date: Tue 03 Jun 2025 10:11:12 AM UTC\n") == [DRIVER]
+
+
+def test_zypper_tells_what_is_installed():
+    text = ("S  | Name                     | Type    | Version  | Arch   | Repository\n---+--------------------------+---------+----------+--------+-----------\n"
+            "i+ | nvidia-container-toolkit | package | 1.17.6-1 | x86_64 | cuda\nv  | nvidia-container-toolkit | package | 1.17.8-1 | x86_64 | cuda\n"
+            "   | nvidia-open-driver-G06   | package | 570.1-1  | x86_64 | cuda\n")
+    assert rows(text) == [TOOLKIT] and len(parse_rpm.read_table(text, installed=False).value) == 3
