@@ -33,9 +33,11 @@ _RELATION = re.compile(r"\s*(?P<kind>[A-Z][^:()]*): (?P<on>[^\s(]+)(?: \((?P<rel
 _HAVE = re.compile(r"(\S+) is (?:to be )?installed.*")
 _ITEM = re.compile(r"(\S+)(?: \(([^()]*)\))?")
 _LOCKS = (
-    re.compile(r"Could not get lock (?P<path>/[^\s;]+?)\.?(?:;? (?:It|it) is held by process (?P<pid>\d+)(?: \((?P<process>[^)]*)\))?| - open \(11\b|\s*$)"),
+    re.compile(r"Could not get lock (?P<path>/[^\s;]+?)\.?"
+               r"(?:;? (?:It|it) is held by process (?P<pid>\d+)(?: \((?P<process>[^)]*)\))?| - open \(11\b|\s*$)"),
     re.compile(r"Unable to (?:acquire|lock) the [a-z ]+ \((?P<path>/[^)\s]+?)/?\), is another process using it"),
-    re.compile(r"dpkg(?: status)? (?:frontend|database|frontend/database|status database)?(?: lock)? ?(?:was|is) locked by another process(?: with pid (?P<pid>\d+))?"),
+    re.compile(r"dpkg (?:frontend|database|frontend/database|status database)?(?: area)?(?: lock)? ?(?:was|is) locked by another process"
+               r"(?: with pid (?P<pid>\d+))?"),
     re.compile(r"Failed to lock apt for exclusive operation"),
     re.compile(r"(?:Unable|Failed) to lock (?:directory|the list directory) (?P<path>/\S+?)/?\s*$"),
 )
@@ -55,7 +57,8 @@ _ASKED = re.compile(r"(?<![\w.+-])(%s)=((?:\d+:)?\d[A-Za-z0-9.+~:*-]*)" % _NAME)
 _HELD_CHANGED = re.compile(r"Held packages were changed and -y was used without --allow-change-held-packages")
 _DOWNGRADED = re.compile(r"Packages were downgraded and -y was used without --allow-downgrades")
 _INTERRUPTED = re.compile(r"dpkg was interrupted, you must manually run")
-_LATER = re.compile(r"A later version is already installed|will not downgrade (?P<name>%s) from (?:version )?(?P<have>\S+?) to (?:version )?(?P<want>[^\s,]+)" % _NAME)
+_LATER = re.compile(r"A later version is already installed"
+                    r"|will not downgrade (?P<name>%s) from (?:version )?(?P<have>\S+?) to (?:version )?(?P<want>[^\s,]+)" % _NAME)
 _ERROR = re.compile(r"(?:^|[\s'])(?:E|Error|Err):\s?(.+)")
 
 

@@ -36,7 +36,8 @@ _NAMES = re.compile(
 _NAME = r"[a-z0-9][a-z0-9.+-]*(?::[a-z0-9-]+)?"
 _VERSION = r"(?:\d+:)?\d[A-Za-z0-9.+~:-]*"
 # dpkg -l: desired action, status and error flag, then the columns; a pasted row may have lost the blank before the name.
-_TABLE = re.compile(r"(?P<mark>[ihrpu][a-zA-Z][RX# ]?)\s+(?P<name>%s)\s+(?P<version>%s|<\S+>)(?:\s+(?P<arch>all|[a-z0-9-]+|<\S+>)(?=\s|$).*)?" % (_NAME, _VERSION))
+_TABLE = re.compile(r"(?P<mark>[ihrpu][a-zA-Z][RX# ]?)\s+(?P<name>%s)\s+(?P<version>%s|<\S+>)"
+                    r"(?:\s+(?P<arch>all|[a-z0-9-]+|<\S+>)(?=\s|$).*)?" % (_NAME, _VERSION))
 # What stands above the rows, in any language: "Desired=...", "| Status=...", "|/ Err?=...", "||/ Name", "+++-===".
 _HEADER = re.compile(r"[^\s=|]+=\S+/\S.*|\|[ /|].*|\+\+\+-=.*")
 # apt list --installed.

@@ -14,12 +14,13 @@ import typing as t
 from . import actions, claim, knowledge
 from .rules import apt, boot, containers, controller, cuda, delivery, dkms, dnf, driver, fabric, gpu, kernel, libraries, nccl, ofed, packages
 from .rules import build, cuda_limits, headers, loaded, other_drivers, platform, secure_boot, toolkits
+from .rules import transaction
 from .rules.context import Context, Hit, Row, TargetError
 
 __all__ = ["AcceptError", "TargetError", "codes", "finding", "findings", "not_proven", "verdict"]
 
 SUBJECTS = (platform, driver, loaded, delivery, gpu, cuda, cuda_limits, toolkits, build, kernel, headers, boot, secure_boot, other_drivers, dkms, libraries,
-            fabric, ofed, nccl, containers, packages, apt, dnf, controller)
+            fabric, ofed, nccl, containers, packages, apt, transaction, dnf, controller)
 RULES = tuple(rule for subject in SUBJECTS for rule in subject.RULES)
 
 # Worst first.

@@ -7,6 +7,9 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.lockstep.gpu.plugins.plugin_utils.actions import step
+
+from . import apt_archive, claimed, claimed_packages
 from .context import INSTALLED, Context, Hit, listed, upstream
 
 SETTLED = (*INSTALLED, "config-files", "not-installed")
@@ -29,12 +32,16 @@ def package_version_differs(ctx: Context) -> t.Iterator[Hit]:
         want = _readable(entry.get("want"))
         yield Hit("%s %s, wanted %s" % (entry["name"], entry["have"], want),
                   "%s is %s, the stack's %s needs %s." % (entry["name"], entry["have"], component, want))
+    if claimed.judging(ctx):
+        yield from claimed_packages.version_differs(ctx)
 
 
 def package_missing(ctx: Context) -> t.Iterator[Hit]:
     """Every package of the stack is installed."""
     for component, entry in _drift(ctx, "package_missing") if ctx.packages_known else ():
         yield Hit(entry["name"], "%s %s (%s) is not installed." % (entry["name"], _readable(entry.get("want")), component))
+    if claimed.judging(ctx):
+        yield from claimed_packages.missing(ctx)
 
 
 def package_origin_differs(ctx: Context) -> t.Iterator[Hit]:
@@ -43,12 +50,17 @@ def package_origin_differs(ctx: Context) -> t.Iterator[Hit]:
         source = (ctx.packages.get(entry["name"]) or {}).get("source") or "another source"
         yield Hit("%s %s" % (entry["name"], entry["have"]), "%s %s is built from %s, not from a source of the stack's %s." % (
             entry["name"], entry["have"], source, component), context="planned")
+    if claimed.judging(ctx):
+        yield from claimed_packages.origin_differs(ctx)
+        yield from apt_archive.origin_differs(ctx)
 
 
 def package_still_present(ctx: Context) -> t.Iterator[Hit]:
     """Nothing of another set of the product is left."""
     for component, name in ctx.planned("removed"):
         yield Hit(name, "%s belongs to another %s than the stack's and has to go." % (name, component))
+    if claimed.judging(ctx):
+        yield from claimed_packages.still_present(ctx)
 
 
 def package_not_pinned(ctx: Context) -> t.Iterator[Hit]:
@@ -59,10 +71,12 @@ def package_not_pinned(ctx: Context) -> t.Iterator[Hit]:
 
 
 def stale_pin(ctx: Context) -> t.Iterator[Hit]:
-    """No pin of ours names another version than the installed one."""
+    """No pin of ours names another version than the installed one; no pin of anybody one that is not the stack's, or is gone."""
     for _component, entry in _drift(ctx, "pin_differs"):
         yield Hit("%s=%s" % (entry["name"], entry["want"]), "%s is pinned to %s, but %s is installed." % (
             entry["name"], entry["want"], entry["have"]))
+    if claimed.judging(ctx):
+        yield from apt_archive.stale_pins(ctx)
 
 
 def alternative_differs(ctx: Context) -> t.Iterator[Hit]:
@@ -87,6 +101,8 @@ def package_not_held(ctx: Context) -> t.Iterator[Hit]:
     for component, name in ctx.planned("unheld"):
         if name in requested:
             yield Hit(name, "%s (%s) is not held; the next upgrade may move it." % (name, component))
+    if claimed.judging(ctx):
+        yield from claimed_packages.not_held(ctx)
 
 
 def hold_incomplete(ctx: Context) -> t.Iterator[Hit]:
@@ -95,6 +111,8 @@ def hold_incomplete(ctx: Context) -> t.Iterator[Hit]:
     names = [name for component, name in ctx.planned("unheld") if name not in requested]
     if names:
         yield Hit(listed(names), "%d packages of the stack's products are not held: %s." % (len(names), listed(names)))
+    if claimed.judging(ctx):
+        yield from claimed_packages.incomplete(ctx)
 
 
 def package_half_configured(ctx: Context) -> t.Iterator[Hit]:
@@ -103,13 +121,23 @@ def package_half_configured(ctx: Context) -> t.Iterator[Hit]:
     broken |= {name for name, row in (ctx.state.get("packages") or {}).items() if row.get("status") and row["status"] not in SETTLED}
     # By name too: a package that could not be unpacked may have no source in dpkg's list.
     own = broken & (set(ctx.packages_from(ctx.product_sources)) | _requested(ctx))
+    finish: t.Tuple[t.Dict[str, t.Any], ...] = ()
+    if claimed.judging(ctx):
+        broken |= claimed_packages.told_unfinished(ctx)
+        own |= claimed_packages.unfinished(ctx, broken)
+        finish = (step("configure_packages", "dpkg --configure -a"),)
     for names, context in ((own, "locked"), (broken - own, "default")):
         if names:
-            yield Hit(listed(names), "Not fully installed: %s." % listed(names), context=context)
+            yield Hit(listed(names), "Not fully installed: %s." % listed(names), context=context, do=finish)
+    if claimed.judging(ctx) and not broken and (claimed.manager(ctx).get("run") or {}).get("interrupted"):
+        yield Hit("dpkg", "dpkg was interrupted: some package is not fully installed.", context="locked", do=finish)
 
 
 def package_set_split(ctx: Context) -> t.Iterator[Hit]:
     """Packages that belong together have one version."""
+    if claimed.judging(ctx):
+        yield from claimed_packages.set_split(ctx)
+        return
     for sources, context in ((ctx.package_set.get("one_version") or [], "driver"), (["nvidia-nccl"], "default")):
         by_version: t.Dict[str, t.List[str]] = {}
         for name, row in ctx.packages_from(sources).items():
@@ -142,6 +170,7 @@ def repository_unauthenticated(ctx: Context) -> t.Iterator[Hit]:
     if failed:
         yield Hit(named or "packages of a repository", "The signature of %s does not check out with the keys that rpm has: nobody can tell who made it." % (
             named or "a package"), context="failed")
+    yield from apt_archive.unauthenticated(ctx)
 
 
 RULES = (package_version_differs, package_missing, package_origin_differs, package_still_present, package_not_pinned, stale_pin,
