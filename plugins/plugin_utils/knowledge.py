@@ -196,6 +196,8 @@ def gpu(facts: Facts, name: str) -> t.Optional[Row]:
     if len({row["architecture"] for row in rows}) != 1:
         return None
     agreed = {key: value for key, value in rows[0].items() if all(key in row and row[key] == value for row in rows)}
+    if all("listed_in" in row for row in rows):
+        agreed["listed_in"] = min((row["listed_in"] for row in rows), key=numbers)
     return dict(facts["gpus"]["architectures"][rows[0]["architecture"]], **dict({"name": str(name).strip()}, **agreed))
 
 
@@ -226,7 +228,7 @@ def _of_architecture(facts: Facts, product: str) -> t.Optional[Row]:
     agreed = {key: value for key, value in rows[0].items() if all(row.get(key) == value for row in rows)}
     last = [row["cuda"]["last"] for row in rows]
     window = {"first": min((row["cuda"]["first"] for row in rows), key=numbers), "last": None if None in last else max(last, key=numbers)}
-    return dict({"last_branch": None}, **agreed, cuda=window, name=product, architecture=families.pop())
+    return {"last_branch": None, **agreed, "cuda": window, "name": product, "architecture": families.pop()}
 
 
 def _words(name: str) -> t.Set[str]:
