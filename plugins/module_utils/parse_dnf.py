@@ -21,8 +21,8 @@ _MODULE_NOISE = re.compile(r"(Name +Stream|Hint: |Last metadata|Updating |Reposi
                            r"|Subscription Management|Added \S+ repo from).*", re.IGNORECASE)
 _FIELD = re.compile(r"(?P<key>[A-Z][A-Za-z ]*?)\s*:\s*(?P<value>.*)")
 _TRUE, _FALSE = ("1", "yes", "true", "on"), ("0", "no", "false", "off")
-_LOCK_NOISE = re.compile(r"(-+(\+-+)+$|Last metadata|Loaded plugins|Loading mirror|Updating |Repositories loaded|versionlock (list )?done|Not root|\s*\* |Adding "
-                         r"|Deleting |Subscription Management|Unable to read consumer|Failed to set locale).*")
+_LOCK_NOISE = re.compile(r"(-+(\+-+)+$|Last metadata|Loaded plugins|Loading mirror|Updating |Repositories loaded|versionlock (list )?done|Not root|\s*\* "
+                         r"|Adding |Deleting |Subscription Management|Unable to read consumer|Failed to set locale).*")
 # The plugin that reads locks is a package of its own.
 _NO_PLUGIN = re.compile(r"No such command:? '?versionlock|Unknown argument \"versionlock\"")
 

@@ -299,6 +299,10 @@ def test_no_plan(text):
     assert value(parse_dnf_plan.parse_dnf_plan(text)) is None
 
 
+SKIPPED = ("NOTE: Skipping kernel installation since no NVIDIA driver kernel module package kmod-nvidia-450.51.06-4.18.0-193.19.1 for kernel "
+           "kernel-4.18.0-193.19.1.el8_2.x86_64 and driver nvidia-driver-3:450.51.06-1.el8.x86_64 could be found")
+
+
 @pytest.mark.parametrize("line,want", [
     ("All matches were filtered out by modular filtering for argument: cuda-drivers", {"reason": "modular_filtering", "package": "cuda-drivers"}),
     ("  - package nvidia-settings-3:580.65.06-1.el10.x86_64 from cuda-rhel10-x86_64 is filtered out by modular filtering",
@@ -323,8 +327,7 @@ def test_no_plan(text):
      {"reason": "obsoleted", "package": "nvidia-driver-NVML", "other": {"name": "libnvidia-ml", "version": None, "arch": None}}),
     ("No match for argument: kernel-devel-4.18.0-372.9.1.el8.x86_64", {"reason": "no_match", "package": "kernel-devel", "version": "4.18.0-372.9.1.el8"}),
     ("No package kernel-devel-3.10.0-957.el7.x86_64 available.", {"reason": "no_match", "package": "kernel-devel", "version": "3.10.0-957.el7"}),
-    ("NOTE: Skipping kernel installation since no NVIDIA driver kernel module package kmod-nvidia-450.51.06-4.18.0-193.19.1 for kernel "
-     "kernel-4.18.0-193.19.1.el8_2.x86_64 and driver nvidia-driver-3:450.51.06-1.el8.x86_64 could be found",
+    (SKIPPED,
      {"reason": "skipped_kernel", "package": "kmod-nvidia-450.51.06-4.18.0-193.19.1", "what": "kernel-4.18.0-193.19.1.el8_2.x86_64"}),
     ("Error: GPG check FAILED", {"reason": "bad_signature"}),
     ('The GPG keys listed for the "cuda-rhel8-x86_64" repository are already installed but they are not correct for this package.',
@@ -361,6 +364,7 @@ def test_what_repositories_have():
 
 
 def test_locks_of_zypper():
-    text = "\n# | Name           | Type    | Repository | Comment\n--+----------------+---------+------------+--------\n1 | kernel-default | package | (any)      |\n"
+    text = ("\n# | Name           | Type    | Repository | Comment\n--+----------------+---------+------------+--------\n"
+            "1 | kernel-default | package | (any)      |\n")
     locks = value(parse_dnf.parse_dnf_versionlock(text))
     assert [lock["spec"] for lock in locks] == ["kernel-default"] and parse_dnf.locked(locks[0], "kernel-default", "6.4.0-150600.23.25.1")

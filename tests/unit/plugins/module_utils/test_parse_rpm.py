@@ -183,7 +183,8 @@ def test_paragraphs_of_fields():
 
 
 def test_zypper_tells_what_is_installed():
-    text = ("S  | Name                     | Type    | Version  | Arch   | Repository\n---+--------------------------+---------+----------+--------+-----------\n"
+    text = ("S  | Name                     | Type    | Version  | Arch   | Repository\n"
+            "---+--------------------------+---------+----------+--------+-----------\n"
             "i+ | nvidia-container-toolkit | package | 1.17.6-1 | x86_64 | cuda\nv  | nvidia-container-toolkit | package | 1.17.8-1 | x86_64 | cuda\n"
             "   | nvidia-open-driver-G06   | package | 570.1-1  | x86_64 | cuda\n")
     assert rows(text) == [TOOLKIT] and len(parse_rpm.read_table(text, installed=False).value) == 3
