@@ -14,7 +14,7 @@ from ansible_collections.lockstep.gpu.plugins.module_utils import facts_boot, pa
 from ansible_collections.lockstep.gpu.plugins.module_utils import parse_dkms, parse_kernel, parse_libraries, parse_modules
 from ansible_collections.lockstep.gpu.plugins.module_utils import parse_os, parse_pci, versions
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed, parse_arrows, split_files
-from ansible_collections.lockstep.gpu.plugins.module_utils import facts_cuda, facts_nccl
+from ansible_collections.lockstep.gpu.plugins.module_utils import facts_cuda, facts_nccl, parse_ofed
 from ansible_collections.lockstep.gpu.plugins.module_utils.facts_reader import Reader
 from ansible_collections.lockstep.gpu.plugins.module_utils.probes import BUNDLE, LEVELS, SECTIONS, of_levels
 
@@ -225,7 +225,7 @@ def _libraries(reader, arch):
 
 def _ofed(reader, packages):
     """Which RDMA stack: what ofed_info says, else what dpkg has; kind "none" when there is none."""
-    vendor = reader.parsed("ofed_info", parse_libraries.parse_ofed_info, absent={})
+    vendor = reader.parsed("ofed_info", parse_ofed.parse_ofed_info, absent={})
     if vendor:
         return vendor
     if vendor is None or packages is None:

@@ -5,11 +5,33 @@
 
 from __future__ import annotations
 
+from ansible_collections.lockstep.gpu.plugins.module_utils import capture_ofed, facts_nccl, parse_ofed
+from ansible_collections.lockstep.gpu.plugins.module_utils.probe_kinds import Function, Recorded, Special
+
 # name: (level, how to take it live); docs/probes.md describes each.
-PROBES = {}
+PROBES = {
+    "modinfo_rdma": ("local", Special(capture_ofed.modinfo_rdma, "modinfo mlx5_core mlx5_ib ib_core")),
+    "ofed_module_files": ("local", Function(capture_ofed.module_files, "find /lib/modules/*/{updates,extra,weak-updates} -name 'mlx5_*.ko*' and others")),
+    "kallsyms": ("deep", Function(capture_ofed.kallsyms, "grep ib_register_peer_memory_client /proc/kallsyms")),
+    "openibd_run": ("bundle", Recorded("/etc/init.d/openibd restart")),
+}
 
 
 def section(reader):
-    """The part of the state that these probes fill: {key: value}."""
-    del reader
-    return {}
+    """The part of the state that these probes fill.
+
+    rdma: {modules: rows of parse_modinfo_rdma, files: rows of parse_module_files, symbols: {symbol: module} of the peer memory
+    interface, {} where the kernel has none, passed_over: modules that openibd calls the kernel's own}; each None where nobody
+    asked.
+    """
+    return {"rdma": {
+        "modules": reader.told("modinfo_rdma", lambda text, rc: parse_ofed.parse_modinfo_rdma(text)),
+        "files": _searched(reader, "ofed_module_files", parse_ofed.parse_module_files, []),
+        "symbols": _searched(reader, "kallsyms", parse_ofed.parse_kallsyms, {}),
+        "passed_over": reader.told("openibd_run", lambda text, rc: parse_ofed.parse_openibd(text)),
+    }}
+
+
+def _searched(reader, name, parser, nothing):
+    """The value of a search, which ends with 1 where it finds nothing."""
+    return nothing if facts_nccl.found_nothing(reader.seen(name)) else reader.parsed(name, parser, partial=True)

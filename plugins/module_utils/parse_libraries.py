@@ -85,12 +85,3 @@ def _from_json(content):
     if not rows or not all(isinstance(version, str) for version in rows.values()):
         return None
     return {"release": rows.get("cuda"), "version": rows.get("cuda_nvcc")}
-
-
-def parse_ofed_info(text):
-    """`ofed_info -s` to {kind, version}: "MLNX_OFED_LINUX-24.10-1.1.4.0:" is mlnx, "OFED-internal-24.10-3.2.5:" doca."""
-    line = text.strip()
-    found = re.match(r"(MLNX_OFED_LINUX|OFED-internal)-(\d[\w.]*(?:-[\w.]+)*?):?\s*(?:\(|$)", line)
-    if not found:
-        return Parsed(None, [not_understood(1, line)])
-    return Parsed({"kind": "mlnx" if found.group(1) == "MLNX_OFED_LINUX" else "doca", "version": found.group(2)}, [])

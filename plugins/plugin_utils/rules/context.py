@@ -78,6 +78,20 @@ class Context:
         found = [(name, knowledge.gpu(self.facts, name)) for name in self.gpu_names]
         return [(name, row) for name, row in found if row]
 
+    @functools.cached_property
+    def nics(self) -> t.List[str]:
+        """PCI ids or products of the network adapters, as the target or the stack names them."""
+        named = self.target.get("nics") or (self.stack.get("expect") or {}).get("nics") or []
+        return list(dict.fromkeys(str(name) for name in named if name))
+
+    @property
+    def secure_boot(self) -> t.Optional[bool]:
+        """Whether secure boot is on: as the node tells, else as the target or the stack says; None where nobody does."""
+        for known in (self.state.get("secure_boot"), self.target.get("secure_boot"), (self.stack.get("expect") or {}).get("secure_boot")):
+            if isinstance(known, bool):
+                return known
+        return None
+
     @property
     def data_centre(self) -> bool:
         """Whether the GPUs are all known to be data-centre boards; forward compatibility is there for those only."""
@@ -194,7 +208,8 @@ class Context:
 def read_target(target: t.Mapping[str, t.Any]) -> Row:
     """A target in its long form: os a mapping of texts (also from "debian-13"), gpus a list, kernel a text.
 
-    Raises TargetError for anything else; nics and secure_boot are allowed and not judged yet.
+    nics is a list of PCI ids or products, too, secure_boot true or false (None where nothing is said). Raises TargetError for
+    anything else.
     """
     strange = sorted(str(key)[:80] for key in set(target) - {"os", "gpus", "kernel", "nics", "secure_boot"})
     if strange:
@@ -213,11 +228,19 @@ def read_target(target: t.Mapping[str, t.Any]) -> Row:
     kernel = target.get("kernel")
     if not isinstance(kernel, (str, type(None))):
         raise TargetError("target.kernel: expected the release of a kernel as text")
+    nics = target.get("nics")
+    if not isinstance(nics, (str, list, tuple, type(None))):
+        raise TargetError("target.nics: expected a list of PCI ids or products")
+    secure_boot = target.get("secure_boot")
+    if not isinstance(secure_boot, (bool, type(None))):
+        raise TargetError("target.secure_boot: expected true or false")
     names = [gpus] if isinstance(gpus, str) else gpus or []
     said = claim_text.kernel(kernel) if kernel else {}
     os = {str(key): _plain("target.os.%s" % key, value) for key, value in (system or {}).items() if value is not None}
     return {"os": claim_text.system_fields(os), "kernel": said.get("release"), "claimed_kernel": said,
-            "gpus": [product for name in names if name is not None for product in claim_text.gpus(_plain("target.gpus", name))]}
+            "gpus": [product for name in names if name is not None for product in claim_text.gpus(_plain("target.gpus", name))],
+            "nics": [_plain("target.nics", name) for name in ([nics] if isinstance(nics, str) else nics or []) if name is not None],
+            "secure_boot": secure_boot}
 
 
 def _plain(key: str, value: t.Any) -> str:

@@ -4,8 +4,202 @@
 """Rules about the RDMA stack and GPUDirect: OFED, DOCA, peer memory."""
 from __future__ import annotations
 
+import re
 import typing as t
 
-from .context import Context, Hit
+from ansible_collections.lockstep.gpu.plugins.module_utils import parse_ofed
+from ansible_collections.lockstep.gpu.plugins.plugin_utils import actions, knowledge
 
-RULES: t.Tuple[t.Callable[[Context], t.Iterator[Hit]], ...] = ()
+from . import ofed_found as found
+from .context import Context, Hit, Row, listed
+
+PEER_SYMBOL = re.compile(r"ib_(?:un)?register_peer_memory_client")
+RESTART = "OFED's ib_core (restart openibd)"
+
+
+def ofed_version_differs(ctx: Context) -> t.Iterator[Hit]:
+    """Every part of OFED on the node is of the stack's release, whatever a tool calls it."""
+    for what, have, want in found.differing(ctx):
+        yield Hit("%s %s, wanted %s" % (what, have, want), "%s is %s, the stack's OFED is %s." % (what, have, want))
+
+
+def inbox_module_in_use(ctx: Context) -> t.Iterator[Hit]:
+    """With OFED the kernel's own RDMA modules are not what is loaded."""
+    names = found.inbox_modules(ctx) if found.is_vendor(ctx) and not ctx.container else []
+    if names:
+        kernels = found.built_kernels(ctx)
+        # Where OFED's modules are there and others are used, they have to be loaded; else they have to be built first.
+        there = kernels is not None and ctx.kernel in kernels
+        yield Hit(listed(names), "%s %s the kernel's own, although OFED %s is %s." % (
+            listed(names), "is" if len(names) == 1 else "are", found.label(ctx), "installed" if found.told(ctx) else "what the stack asks for"),
+            ctx.facts["ofed"]["peermem"]["inbox"]["source"], do=(actions.step("load_module", RESTART),) if there else _rebuild(ctx))
+
+
+def _rebuild(ctx: Context) -> t.Tuple[Row, ...]:
+    return (actions.step("rebuild_ofed", found.label(ctx), kernel=ctx.kernel),) if ctx.kernel else (actions.step("rebuild_ofed", found.label(ctx)),)
+
+
+def ofed_not_built_for_kernel(ctx: Context) -> t.Iterator[Hit]:
+    """The kernel that has to work has OFED's modules."""
+    kernels = found.built_kernels(ctx)
+    if kernels is not None and ctx.kernel and ctx.kernel not in kernels and found.is_vendor(ctx) and not ctx.container:
+        yield Hit(ctx.kernel, "OFED %s has modules for %s, none for %s." % (found.label(ctx), listed(kernels) or "no kernel", ctx.kernel),
+                  do=_rebuild(ctx))
+
+
+def _peer_events(ctx: Context) -> t.Iterator[Row]:
+    """What the kernel said about symbols of a peer memory module."""
+    for event in ctx.state.get("kernel_log") or []:
+        module = str(event.get("module") or "").replace("-", "_")
+        if event.get("kind") in ("symbol_version", "unknown_symbol") and module in found.PEER_MODULES:
+            yield dict(event, module=module)
+
+
+def _versions_differ(event: Row) -> bool:
+    """err -22 says that the symbol is there with another checksum; 0 and -2 say that it is not there."""
+    return event["kind"] == "symbol_version" or event.get("err") == "-22"
+
+
+def peermem_symbol_missing(ctx: Context) -> t.Iterator[Hit]:
+    """ib_core has the peer memory interface, which only OFED's has."""
+    events = [event for event in _peer_events(ctx) if PEER_SYMBOL.fullmatch(event["symbol"])]
+    differ = {event["module"] for event in events if _versions_differ(event)}
+    for module in sorted({event["module"] for event in events} - differ):
+        names = listed({event["symbol"] for event in events if event["module"] == module})
+        symbols = (ctx.state.get("rdma") or {}).get("symbols")
+        gone = "; the running kernel does not have it" if symbols == {} else ""
+        yield Hit("%s: ib_core has no peer memory API" % module, "%s needs %s (err 0: there is no such symbol)%s: the inbox RDMA stack is loaded, or OFED's "
+                  "modules are not; load OFED's ib_core first, then build %s." % (module, names, gone, module),
+                  ctx.facts["ofed"]["peermem"]["symbols"]["source"],
+                  do=(actions.step("load_module", RESTART), actions.step("rebuild", module, after="OFED")))
+
+
+def peermem_built_against_other_ofed(ctx: Context) -> t.Iterator[Hit]:
+    """A peer memory module is built after the OFED that is loaded."""
+    for module in sorted({event["module"] for event in _peer_events(ctx) if PEER_SYMBOL.fullmatch(event["symbol"]) and _versions_differ(event)}):
+        yield Hit("%s: ib_register_peer_memory_client" % module, "%s disagrees about the version of ib_register_peer_memory_client (err -22): it was built "
+                  "against another OFED than the loaded one." % module, ctx.facts["ofed"]["peermem"]["order"]["source"],
+                  do=(actions.step("rebuild", module, after="OFED"),))
+
+
+def peermem_built_against_other_driver(ctx: Context) -> t.Iterator[Hit]:
+    """A peer memory module is built against the driver that is loaded."""
+    events = [event for event in _peer_events(ctx) if event["symbol"].startswith("nvidia_p2p_")]
+    for module in sorted({event["module"] for event in events}):
+        names = listed({event["symbol"] for event in events if event["module"] == module})
+        yield Hit("%s: %s" % (module, names), "%s does not fit the loaded NVIDIA driver: %s." % (module, names),
+                  ctx.facts["ofed"]["peermem"]["order"]["source"], do=(actions.step("rebuild", module, after="the driver"),))
+
+
+def peermem_built_without_ofed(ctx: Context) -> t.Iterator[Hit]:
+    """nvidia_peermem is built where the driver's build finds OFED's headers; else it loads nowhere."""
+    complained = {event["module"] for event in _peer_events(ctx)}
+    rows = (ctx.state.get("rdma") or {}).get("modules") or []
+    plain = [row for row in rows if row["module"] == "nvidia_peermem" and row["depends"] is not None and "ib_" not in row["depends"]]
+    refused = [row for row in (ctx.state.get("modules") or {}).get("refused") or []
+               if row["module"] == "nvidia_peermem" and row["why"] in ("invalid_argument", None) and "Invalid argument" in row["text"]]
+    # Without the kernel's log nobody knows whether a symbol was the reason.
+    if plain or refused and ctx.state.get("kernel_log") is not None and "nvidia_peermem" not in complained:
+        symbols = (ctx.state.get("rdma") or {}).get("symbols")
+        seen = "it does not depend on ib_core" if plain else "it is refused (Invalid argument), and the kernel names no symbol"
+        inbox = "; the running ib_core has no peer memory API either" if symbols == {} else ""
+        yield Hit("nvidia_peermem", "nvidia_peermem was built without OFED: %s%s; build the driver's modules again after OFED, or use dma-buf." % (seen, inbox),
+                  ctx.facts["ofed"]["peermem"]["without"]["source"], do=(actions.step("rebuild", "nvidia_peermem", after="OFED"),))
+
+
+def ofed_fails_to_build_on_kernel(ctx: Context) -> t.Iterator[Hit]:
+    """No public report says that this OFED's modules do not build for the kernel."""
+    want, stack = found.provider(ctx), found.wanted(ctx)
+    for row in ctx.facts["ofed"]["kernel_limits"]:
+        if not ctx.kernel or row["provider"] != want or row.get("release") and (not stack or stack["release"] != row["release"]):
+            continue
+        mainline = re.fullmatch(r"\d+\.\d+(\.\d+)?", ctx.kernel)
+        if (mainline or not row.get("mainline")) and knowledge.numbers(ctx.kernel)[:2] >= knowledge.numbers(row["from"])[:2]:
+            name = "MLNX_OFED" if want == "mlnx" else "DOCA-OFED"
+            yield Hit("%s %s@%s" % (name, found.label(ctx), ctx.kernel), "%s %s does not build for kernel %s; its modules are known not to build from %s on." % (
+                name, found.label(ctx), ctx.kernel, row["from"]), row.get("source"), "default" if row.get("source") else "reported")
+
+
+def _nic_names(ctx: Context) -> t.List[str]:
+    """Names of the adapters: of a PCI id by pci.ids, of a product as it is called without its maker."""
+    names = []
+    for nic in ctx.nics:
+        row = next((row for row in ctx.facts["ofed"]["nics"] if nic.strip().lower() in row["ids"]), None)
+        words = re.sub(r"(?i)\b(?:nvidia|mellanox|technologies)\b|[\[\]]", " ", nic)
+        plain = re.sub(r"(?i)\b(?:cx|connect-?x)-?(?=\d)", "ConnectX-", words)
+        plain = re.sub(r"(?i)\b(?:bf|blue-?field)-?(?=\d)", "BlueField-", plain)
+        names.append(row["name"] if row else " ".join(plain.split()))
+    return names
+
+
+def ofed_not_for_nic(ctx: Context) -> t.Iterator[Hit]:
+    """The adapters are of a generation that the stack supports."""
+    ofed = ctx.stack.get("ofed") or {}
+    version, provider = parse_ofed.ofed_version(ofed.get("version") or ""), found.provider(ctx)
+    for nic in _nic_names(ctx):
+        for row in ctx.facts["ofed"]["nic_limits"]:
+            if nic not in row["nics"] or row["provider"] != provider:
+                continue
+            last, have = (row["last"], version["release"] if version else None) if row.get("last") else (row.get("last_doca"), ofed.get("doca"))
+            if last and (not have or knowledge.numbers(have)[:2] <= knowledge.numbers(last)[:2]):
+                continue
+            name = "MLNX_OFED" if provider == "mlnx" else "DOCA-OFED"
+            yield Hit("%s with %s %s" % (nic, name, found.label(ctx)), "%s %s does not support %s%s; take %s." % (
+                name, found.label(ctx), nic, ", %s is the last that does" % last if last else "", row["advice"]), row.get("source"),
+                "default" if row.get("source") else "reported")
+
+
+def ofed_not_for_os(ctx: Context) -> t.Iterator[Hit]:
+    """The stack works with this release of the distribution."""
+    ofed = ctx.stack.get("ofed") or {}
+    for row in ctx.facts["ofed"]["conflicts"]:
+        if row["provider"] != found.provider(ctx) or ctx.os.get("id") not in row["os"] or ctx.os.get("release") != row["release"]:
+            continue
+        doca = ofed.get("doca")
+        if row.get("doca") and (not doca or knowledge.at_least(doca, row["works_from"]) or not _same_series(doca, row["doca"])):
+            continue
+        if row.get("kernel_from") and ctx.kernel and knowledge.numbers(ctx.kernel)[:2] < knowledge.numbers(row["kernel_from"])[:2]:
+            continue
+        # A release that somebody names may have come later; one that nobody names is any.
+        wants = (ctx.stack.get("modules") or {}).get(row.get("needs"))
+        context = "default" if not row.get("needs") or wants or not ofed.get("version") else "unwanted"
+        name = "DOCA-OFED %s" % doca if doca else "MLNX_OFED %s" % ofed.get("version", "")
+        yield Hit("%s@%s %s" % (name.strip(), ctx.os["id"], row["release"]), "%s does not work with %s %s: %s." % (
+            name.strip(), ctx.os["id"], row["release"], row["why"]), row["source"], context)
+
+
+def _same_series(version: str, series: str) -> bool:
+    length = len(knowledge.numbers(series))
+    return knowledge.numbers(version)[:length] == knowledge.numbers(series)
+
+
+def doca_ofed_mismatch(ctx: Context) -> t.Iterator[Hit]:
+    """A release of DOCA-Host comes with one OFED; the two have numbers of their own."""
+    ofed = ctx.stack.get("ofed") or {}
+    version = parse_ofed.ofed_version(ofed.get("version") or "")
+    row = next((row for row in ctx.facts["ofed"]["doca"] if row["doca"] == ofed.get("doca")), None)
+    if row and version and knowledge.numbers(version["release"]) != knowledge.numbers(row["ofed"]):
+        yield Hit("DOCA %s, OFED %s" % (row["doca"], ofed["version"]), "DOCA %s brings OFED %s, not %s." % (row["doca"], row["ofed"], ofed["version"]),
+                  row.get("source"), "default" if row.get("source") else "reported")
+
+
+def gpudirect_not_possible(ctx: Context) -> t.Iterator[Hit]:
+    """GPUDirect RDMA has a way: OFED's peer memory, or dma-buf with a kernel and a module that have it."""
+    limits = ctx.facts["ofed"]["dmabuf"]
+    flavour = ctx.driver.get("flavour")
+    if not ctx.driver or not ctx.kernel or found.is_vendor(ctx) or ctx.container:
+        return
+    old = knowledge.numbers(ctx.kernel)[:2] < knowledge.numbers(limits["kernel"])
+    if old and flavour == "proprietary":
+        expect = ctx.stack.get("expect") or {}
+        rdma = bool(ctx.stack.get("ofed") or expect.get("hcas") or ctx.nics)
+        if rdma or not ctx.state:
+            yield Hit("kernel %s, %s module" % (ctx.kernel, flavour), "GPUDirect RDMA over dma-buf needs kernel %s or newer and the open module; with kernel %s and "
+                      "the %s one it needs OFED's peer memory, and no OFED is named." % (limits["kernel"], ctx.kernel, flavour), limits["source"],
+                      "default" if rdma else "unwanted")
+
+
+RULES: t.Tuple[t.Callable[[Context], t.Iterator[Hit]], ...] = (
+    ofed_version_differs, inbox_module_in_use, ofed_not_built_for_kernel, peermem_symbol_missing, peermem_built_against_other_ofed,
+    peermem_built_against_other_driver, peermem_built_without_ofed, ofed_fails_to_build_on_kernel, ofed_not_for_nic, ofed_not_for_os, doca_ofed_mismatch,
+    gpudirect_not_possible)

@@ -237,12 +237,3 @@ def test_cuda_versions():
     assert value == {"/usr/local/cuda-12.4": {"release": "12.4.1", "version": "12.4.131"},
                      "/usr/local/cuda-10.2": {"release": "10.2.89", "version": None}}
     assert len(problems) == 1 and "cuda-13" in problems[0]
-
-
-@pytest.mark.parametrize("text,expected", [
-    ("MLNX_OFED_LINUX-5.4-3.1.0.0:\n", {"kind": "mlnx", "version": "5.4-3.1.0.0"}),
-    ("OFED-internal-24.10-3.2.5:", {"kind": "doca", "version": "24.10-3.2.5"}),
-    ("MLNX_OFED_LINUX-24.10-1.1.4.0 (OFED-24.10-1.1.4):", {"kind": "mlnx", "version": "24.10-1.1.4.0"}),
-    ("", None), ("OFED", None)])
-def test_ofed_info(text, expected):
-    assert parse_libraries.parse_ofed_info(text).value == expected

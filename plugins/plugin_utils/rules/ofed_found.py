@@ -1,0 +1,104 @@
+# Copyright: (c) 2026, lockstep.gpu contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which RDMA stack is asked for and which one is on a node, in one spelling."""
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ansible_collections.lockstep.gpu.plugins.module_utils import parse_ofed
+from ansible_collections.lockstep.gpu.plugins.plugin_utils import knowledge
+
+from .context import Context, Row
+
+# Packages whose version is OFED's own; others of the product count for themselves, and doca-ofed counts as DOCA does.
+OFED_PACKAGES = re.compile(r"(kmod-)?mlnx-(ofa_kernel|ofed-kernel)(-dkms|-devel|-modules|-utils|-source)?(-.*)?|(kmod-)?(iser|isert|srp|mlnx-nvme|mlnx-rdma-rxe)(-dkms)?"
+                           r"|mlnx-ofed-(all|basic|hpc|kernel-only|dpdk|guest|hypervisor)(-.*)?")
+DKMS_MODULES = ("mlnx-ofed-kernel", "mlnx-ofa_kernel")
+PEER_MODULES = ("nv_peer_mem", "nvidia_peermem")
+
+
+def wanted(ctx: Context) -> t.Optional[Row]:
+    """The vendor's OFED that the stack asks for, as parse_ofed.ofed_version has it; None for the distribution's own, or none."""
+    ofed = ctx.stack.get("ofed") or {}
+    found = parse_ofed.ofed_version(ofed["version"]) if ofed.get("version") else None
+    if provider(ctx) in ("mlnx", "doca"):
+        return dict(found, provider=provider(ctx)) if found else None
+    return None
+
+
+def provider(ctx: Context) -> t.Optional[str]:
+    """mlnx, doca or inbox as the stack says, or as the version tells: MLNX_OFED's have a build, rdma-core's have none."""
+    ofed = ctx.stack.get("ofed") or {}
+    if ofed.get("provider"):
+        return str(ofed["provider"])
+    if ofed.get("doca"):
+        return "doca"
+    version = parse_ofed.ofed_version(ofed.get("version") or "")
+    if version and version["build"]:
+        node = (ctx.state.get("ofed") or {}).get("kind")
+        # DOCA's releases follow MLNX_OFED's last one, 24.10.
+        return node if node in ("mlnx", "doca") else "doca" if knowledge.numbers(version["release"]) > (24, 10) else "mlnx"
+    return "mlnx" if version and re.fullmatch(r"(4\.9|5\.\d|2[34]\.\d\d)", version["release"]) else None
+
+
+def told(ctx: Context) -> t.Optional[str]:
+    """The version that ofed_info prints; None without OFED."""
+    ofed = ctx.state.get("ofed") or {}
+    return ofed.get("version") if ofed.get("kind") not in ("inbox", "none") and ofed.get("release") else None
+
+
+def is_vendor(ctx: Context) -> bool:
+    """Whether OFED of the vendor is asked for, or is what the node says it has."""
+    return provider(ctx) in ("mlnx", "doca") or told(ctx) is not None
+
+
+def label(ctx: Context) -> str:
+    """OFED's version as a person says it: the stack's, else the node's."""
+    return str((ctx.stack.get("ofed") or {}).get("version") or told(ctx) or (ctx.stack.get("ofed") or {}).get("doca") or "OFED")
+
+
+def versions(ctx: Context) -> t.Iterator[t.Tuple[str, str, Row]]:
+    """(what, its version as written, the version) of everything on the node that has OFED's version."""
+    said = told(ctx)
+    if said:
+        yield "ofed_info", said, parse_ofed.ofed_version(said) or {}
+    for name, row in sorted(ctx.packages.items()):
+        version = parse_ofed.ofed_version(row.get("version") or "") if OFED_PACKAGES.fullmatch(name.partition(":")[0]) else None
+        if version:
+            yield name, row["version"], version
+    for row in ctx.state.get("dkms") or []:
+        version = parse_ofed.ofed_version(row["version"]) if row["module"] in DKMS_MODULES else None
+        if version:
+            yield "dkms %s" % row["module"], row["version"], version
+    for row in (ctx.state.get("rdma") or {}).get("modules") or []:
+        version = parse_ofed.ofed_version(row["version"]) if row["version"] and row["kind"] == "ofed" and row["module"] != "mlx_compat" else None
+        if version and version["build"]:
+            yield "modinfo %s" % row["module"], row["version"], version
+
+
+def differing(ctx: Context) -> t.Iterator[t.Tuple[str, str, str]]:
+    """(what, its version, the wanted one) of everything that is of another OFED than the stack's, at the precision that both have."""
+    want = wanted(ctx)
+    for what, text, version in versions(ctx) if want else ():
+        if parse_ofed.agree(version, want) is False:
+            yield what, text, ctx.stack["ofed"]["version"]
+
+
+def inbox_modules(ctx: Context) -> t.List[str]:
+    """RDMA modules of the kernel's own that are in use where OFED's should be."""
+    rdma = ctx.state.get("rdma") or {}
+    # A module of another kernel than the one that has to work tells nothing about it.
+    rows = [row["module"] for row in rdma.get("modules") or []
+            if row["kind"] == "inbox" and row["module"] in parse_ofed.RDMA_MODULES and row["kernel"] in (None, ctx.kernel)]
+    return list(dict.fromkeys([*rows, *(rdma.get("passed_over") or [])]))
+
+
+def built_kernels(ctx: Context) -> t.Optional[t.List[str]]:
+    """The kernels that have OFED's modules, sorted; None where nobody looked."""
+    files = (ctx.state.get("rdma") or {}).get("files")
+    if files is None:
+        return None
+    names = ("mlx5_core", "mlx5_ib", "mlx4_core", "mlx4_ib", "ib_core", "mlx_compat")
+    return sorted({row["kernel"] for row in files if row["kind"] == "ofed" and row["module"] in names})
