@@ -142,6 +142,20 @@ def nccl_dev_runtime_split(ctx: Context) -> t.Iterator[Hit]:
                     runtime, have, name, version), do=(actions.step(action, "%s=%s" % (moves, goal)),))
 
 
+def build_differs(ctx: Context) -> t.Iterator[Hit]:
+    """NCCL's packages of the claimed version, built for another minor release of CUDA than the claimed one (package_version_differs)."""
+    wanted = ctx.stack.get("nccl") or {}
+    for name in sorted(ctx.members("nccl")) if wanted.get("version") and wanted.get("cuda") else ():
+        version = str(ctx.packages[name].get("version") or "")
+        build = re.search(r"\+cuda(\d+)\.(\d+)", version)
+        # Another major release has a code of its own, and another version is found by its numbers.
+        if build and _plain(version) == wanted["version"] and wanted["cuda"].split(".")[0] == build.group(1) and wanted["cuda"].split(".")[1:2] != [build.group(2)]:
+            goal = "%s+cuda%s" % (version.split("+cuda")[0], wanted["cuda"])
+            action = "downgrade_exact" if _newer(version, goal) else "install_exact"
+            yield Hit("%s %s, wanted %s" % (name, version, goal), "%s is %s, the claim's NCCL is built for CUDA %s." % (name, version, wanted["cuda"]),
+                      do=(actions.step(action, "%s=%s" % (name, goal)),))
+
+
 def _newer(version: str, other: str) -> bool:
     try:
         return versions.compare(version, other) > 0

@@ -17,12 +17,6 @@ PEER_SYMBOL = re.compile(r"ib_(?:un)?register_peer_memory_client")
 RESTART = "OFED's ib_core (restart openibd)"
 
 
-def ofed_version_differs(ctx: Context) -> t.Iterator[Hit]:
-    """Every part of OFED on the node is of the stack's release, whatever a tool calls it."""
-    for what, have, want in found.differing(ctx):
-        yield Hit("%s %s, wanted %s" % (what, have, want), "%s is %s, the stack's OFED is %s." % (what, have, want))
-
-
 def inbox_module_in_use(ctx: Context) -> t.Iterator[Hit]:
     """With OFED the kernel's own RDMA modules are not what is loaded."""
     names = found.inbox_modules(ctx) if found.is_vendor(ctx) and not ctx.container else []
@@ -200,6 +194,6 @@ def gpudirect_not_possible(ctx: Context) -> t.Iterator[Hit]:
 
 
 RULES: t.Tuple[t.Callable[[Context], t.Iterator[Hit]], ...] = (
-    ofed_version_differs, inbox_module_in_use, ofed_not_built_for_kernel, peermem_symbol_missing, peermem_built_against_other_ofed,
+    inbox_module_in_use, ofed_not_built_for_kernel, peermem_symbol_missing, peermem_built_against_other_ofed,
     peermem_built_against_other_driver, peermem_built_without_ofed, ofed_fails_to_build_on_kernel, ofed_not_for_nic, ofed_not_for_os, doca_ofed_mismatch,
     gpudirect_not_possible)

@@ -9,8 +9,9 @@ import typing as t
 
 from ansible_collections.lockstep.gpu.plugins.module_utils import parse_ofed
 from ansible_collections.lockstep.gpu.plugins.plugin_utils import knowledge
+from ansible_collections.lockstep.gpu.plugins.plugin_utils.actions import step
 
-from .context import Context, Row
+from .context import Context, Hit, Row
 
 # Packages whose version is OFED's own; others of the product count for themselves, and doca-ofed counts as DOCA does.
 OFED_PACKAGES = re.compile(r"(kmod-)?mlnx-(ofa_kernel|ofed-kernel)(-dkms|-devel|-modules|-utils|-source)?(-.*)?|(kmod-)?(iser|isert|srp|mlnx-nvme|mlnx-rdma-rxe)(-dkms)?"
@@ -78,12 +79,14 @@ def versions(ctx: Context) -> t.Iterator[t.Tuple[str, str, Row]]:
             yield "modinfo %s" % row["module"], row["version"], version
 
 
-def differing(ctx: Context) -> t.Iterator[t.Tuple[str, str, str]]:
-    """(what, its version, the wanted one) of everything that is of another OFED than the stack's, at the precision that both have."""
+def version_differs(ctx: Context) -> t.Iterator[Hit]:
+    """Everything that is of another OFED than the stack's, at the precision that both have (package_version_differs)."""
     want = wanted(ctx)
     for what, text, version in versions(ctx) if want else ():
         if parse_ofed.agree(version, want) is False:
-            yield what, text, ctx.stack["ofed"]["version"]
+            newer = [knowledge.numbers("%s %s" % (one["release"], one["build"] or "")) for one in (version, want or {})]
+            move = step("downgrade_exact" if newer[0] > newer[1] else "install_exact", "OFED %s" % label(ctx))
+            yield Hit("%s %s, wanted %s" % (what, text, label(ctx)), "%s is %s, the claim's OFED is %s." % (what, text, label(ctx)), do=(move,))
 
 
 def inbox_modules(ctx: Context) -> t.List[str]:

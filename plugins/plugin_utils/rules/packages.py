@@ -9,7 +9,7 @@ import typing as t
 
 from ansible_collections.lockstep.gpu.plugins.plugin_utils.actions import step
 
-from . import apt_archive, claimed, claimed_packages
+from . import apt_archive, claimed, claimed_packages, nccl, ofed_found
 from .context import INSTALLED, Context, Hit, listed, upstream
 
 SETTLED = (*INSTALLED, "config-files", "not-installed")
@@ -34,6 +34,8 @@ def package_version_differs(ctx: Context) -> t.Iterator[Hit]:
                   "%s is %s, the stack's %s needs %s." % (entry["name"], entry["have"], component, want))
     if claimed.judging(ctx):
         yield from claimed_packages.version_differs(ctx)
+        yield from ofed_found.version_differs(ctx)
+        yield from nccl.build_differs(ctx)
 
 
 def package_missing(ctx: Context) -> t.Iterator[Hit]:
