@@ -37,7 +37,7 @@ def expand(value: t.Any, stacks_dir: Folders = None, exact: bool = True,
         name = value.strip()
         if not name:
             raise StackError("lockstep_stack", "is not set", names(stacks_dir), code="stack_invalid")
-        content = _read_named(name, stacks_dir)
+        content = _read_named(name, stacks_dir, exact)
         if exact and isinstance(content, dict) and content.get("claim") is True:
             raise _only_a_claim(name, content, stacks_dir)
         result = _expand_mapping(content, exact, facts)
@@ -53,7 +53,7 @@ def names(stacks_dir: Folders = None) -> t.List[str]:
 
 def claims(stacks_dir: Folders = None) -> t.List[str]:
     """The names of the claims of the catalogue: files in a folder `claims` beside the stacks."""
-    return sorted({path.stem for folder in _folders(stacks_dir) for path in (folder / CLAIMS).glob("*.y*ml")})
+    return sorted({path.stem for folder in _folders(stacks_dir) for path in (folder / CLAIMS).glob("*.yml")})
 
 
 def _folders(stacks_dir: Folders) -> t.List[pathlib.Path]:
@@ -61,7 +61,7 @@ def _folders(stacks_dir: Folders) -> t.List[pathlib.Path]:
     return [pathlib.Path(folder) for folder in own if folder] + [knowledge.STACKS_DIR]
 
 
-def _read_named(name: str, stacks_dir: Folders) -> t.Any:
+def _read_named(name: str, stacks_dir: Folders, exact: bool) -> t.Any:
     if NAME.fullmatch(name):
         for folder in _folders(stacks_dir):
             for path in (folder / (name + ".yml"), folder / (name + ".yaml"), folder / CLAIMS / (name + ".yml")):
@@ -69,8 +69,8 @@ def _read_named(name: str, stacks_dir: Folders) -> t.Any:
                     content = _read_file(path)
                     # What lies among the claims is one, whatever it says of itself.
                     return dict(content, claim=True) if path.parent.name == CLAIMS and isinstance(content, dict) else content
-    raise StackError("lockstep_stack", "there is no stack named '%s'" % name[:80], close(name, names(stacks_dir)),
-                     code="stack_unknown")
+    known = names(stacks_dir) if exact else [*names(stacks_dir), *claims(stacks_dir)]
+    raise StackError("lockstep_stack", "there is no stack named '%s'" % name[:80], close(name, known), code="stack_unknown")
 
 
 def _only_a_claim(name: str, content: t.Mapping[str, t.Any], stacks_dir: Folders) -> StackError:
