@@ -84,7 +84,7 @@ def _loader(reader, files):
             reader.note("grub_cfg", reason)
         return dict(part, default_kernel=kernel, entries=[_plain(entry) for entry in menu[0] if not entry["submenu"]])
     found = _entries(reader)
-    if files is None and not found["entries"] and "loader_conf" not in reader.not_recorded:
+    if files is None and not found["entries"] and reader.seen("loader_conf"):
         return dict(part, **_systemd_boot(reader, found))
     known = environment if environment is not None or "grubenv" not in reader.not_recorded else {}
     return dict(part, default_kernel=_bls_default(reader, found, part, known), **found)

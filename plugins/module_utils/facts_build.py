@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 from ansible_collections.lockstep.gpu.plugins.module_utils import capture, parse_build
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed
@@ -13,6 +14,7 @@ from ansible_collections.lockstep.gpu.plugins.module_utils.probe_kinds import Co
 
 _NAMES = ("/usr/bin/cc", "/usr/bin/gcc")
 _MOST_LINKS = 8
+_NO_MODULE = re.compile(r"modinfo: ERROR: (?:Module|could not find module) nvidia(?: not found| using)[^\n]*?(?:/lib/modules/([^/\s]+))?\.?$", re.MULTILINE)
 # Whose output tells which headers are not there: of DKMS itself, and of what runs it or looks for packages.
 _RUNS = ("dkms_run", "apt_run", "dnf_run", "apt_term_log", "ansible_error", "ansible_result", "apt_policy")
 
@@ -45,7 +47,8 @@ PROBES = {
 def section(reader):
     """build: {kernel: what /proc/version says ({release, compiler: {program, version}}), link: the program that gcc leads to,
     compiler: {program, version} of cc, log: parse_build.parse_build_log() of the last failed build, plain_gcc: makefiles that start
-    gcc by its plain name, headers_not_found: releases of kernels, headers_unavailable: packages that no archive has}.
+    gcc by its plain name, module_not_found: the kernels (None: the running one) that modinfo finds no driver's module for,
+    headers_not_found: releases of kernels, headers_unavailable: packages that no archive has}.
 
     Each is None where nobody asked, and for compilers also where there is none.
     """
@@ -58,9 +61,17 @@ def section(reader):
         "compiler": reader.parsed("compiler_version", parse_build.parse_compiler_version, absent=None),
         "log": reader.parsed("dkms_make_log", lambda log: Parsed(parse_build.parse_build_log(log).value, []), absent=None),
         "plain_gcc": reader.parsed("module_makefile", parse_build.parse_module_makefile, absent=None),
+        "module_not_found": _module_not_found(reader),
         "headers_not_found": parse_build.headers_not_found(text) if said else None,
         "headers_unavailable": parse_build.headers_unavailable(text) if said else None,
     }}
+
+
+def _module_not_found(reader):
+    seen = reader.seen("modinfo")
+    if seen is None or seen.rc is None:
+        return None
+    return [found or None for found in _NO_MODULE.findall(seen.out + "\n" + seen.err)]
 
 
 def _said(reader, name):

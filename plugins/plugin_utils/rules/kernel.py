@@ -24,11 +24,14 @@ DRIVER_ON_USR = 1024 * MIB
 
 def kernel_module_missing(ctx: Context) -> t.Iterator[Hit]:
     """The locked kernel has the driver's module, once the package that brings its source is installed."""
+    told = list(_not_found(ctx))
+    for kernel in told:
+        yield Hit("nvidia@%s" % kernel, "modprobe finds no module nvidia for kernel %s below /lib/modules." % kernel)
     files = (ctx.state.get("modules") or {}).get("files")
     module = (ctx.package_set.get("dkms") or {}).get("module")
     carriers = [request["name"] for request in ctx.package_set.get("requests") or [] if request["name"].endswith("-dkms")]
     installed = any((ctx.packages.get(name) or {}).get("status") in INSTALLED for name in carriers)
-    if files is None or not module or not ctx.installed_kernel or not installed:
+    if files is None or not module or not ctx.installed_kernel or not installed or told:
         return
     rows = [row for row in ctx.state.get("dkms") or [] if row.get("module") == module and row.get("version") == ctx.driver["version"]]
     # What DKMS itself calls unfinished is told by the DKMS rules.
@@ -36,6 +39,16 @@ def kernel_module_missing(ctx: Context) -> t.Iterator[Hit]:
     if not unfinished and not any(row.get("kernel") == ctx.kernel and row.get("name") == module for row in files):
         yield Hit("%s@%s" % (module, ctx.kernel), "The driver is installed, but kernel %s has no module %s below /lib/modules." % (
             ctx.kernel, module))
+
+
+def _not_found(ctx: Context) -> t.Iterator[str]:
+    """Kernels for which modprobe or modinfo looked for the driver's module and found none."""
+    refused = (ctx.state.get("modules") or {}).get("refused") or []
+    kernels = [row.get("kernel") for row in refused if row.get("why") == "not_found" and row.get("module") == "nvidia"]
+    kernels += (ctx.state.get("build") or {}).get("module_not_found") or []
+    running = (ctx.state.get("kernel") or {}).get("running")
+    if not ctx.container:
+        yield from dict.fromkeys(kernel or running or ctx.kernel or "that runs" for kernel in kernels)
 
 
 def _locked(ctx: Context) -> t.Optional[str]:
@@ -81,9 +94,11 @@ def meta_package_not_held(ctx: Context) -> t.Iterator[Hit]:
     locked = _locked(ctx)
     if not locked or (ctx.stack.get("expect") or {}).get("hold") is False or "kernel" in (ctx.plan.get("components") or {}):
         return
-    held = (ctx.state.get("package_manager") or {}).get("holds")
+    held = (ctx.state.get("package_manager") or {}).get("holds") or []
+    # A list without marks says nothing of holds; apt-mark's list does.
+    listed_all = "apt_holds" not in (ctx.state.get("not_recorded") or ["apt_holds"])
     metas = {name: row for name, row in ctx.packages.items() if knowledge.kernel_metapackage(ctx.facts, name)}
-    loose = [name for name, row in metas.items() if (name not in held if held is not None else row.get("hold") is False)]
+    loose = [name for name, row in metas.items() if name not in held and (row.get("hold") is False or row.get("hold") is None and listed_all)]
     if not loose:
         return
     # One of another series brings a kernel that nobody locked the moment it is let go: it may as well be removed.
