@@ -21,13 +21,14 @@ def section(reader):
     """The part of the state that these probes fill.
 
     rdma: {modules: rows of parse_modinfo_rdma, files: rows of parse_module_files, symbols: {symbol: module} of the peer memory
-    interface, {} where the kernel has none, passed_over: modules that openibd calls the kernel's own}; each None where nobody
-    asked.
+    interface, {} where the kernel has none, passed_over: modules that openibd calls the kernel's own, peer_modules: rows about
+    peer memory modules, also from modinfo of the driver's}; each None where nobody asked.
     """
     return {"rdma": {
         "modules": reader.told("modinfo_rdma", lambda text, rc: parse_ofed.parse_modinfo_rdma(text)),
         "files": _searched(reader, "ofed_module_files", parse_ofed.parse_module_files, []),
         "symbols": _searched(reader, "kallsyms", parse_ofed.parse_kallsyms, {}),
+        "peer_modules": _peer_modules(reader),
         "passed_over": reader.told("openibd_run", lambda text, rc: parse_ofed.parse_openibd(text)),
     }}
 
@@ -35,3 +36,12 @@ def section(reader):
 def _searched(reader, name, parser, nothing):
     """The value of a search, which ends with 1 where it finds nothing."""
     return nothing if facts_nccl.found_nothing(reader.seen(name)) else reader.parsed(name, parser, partial=True)
+
+
+def _peer_modules(reader):
+    rows = None
+    for name in ("modinfo_rdma", "modinfo"):
+        seen = reader.seen(name)
+        if seen is not None and seen.out:
+            rows = (rows or []) + [row for row in parse_ofed.parse_modinfo_rdma(seen.out).value if parse_ofed.is_peer_module(row["module"])]
+    return rows

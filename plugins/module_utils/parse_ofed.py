@@ -126,6 +126,11 @@ def parse_modinfo_rdma(text):
     return Parsed(rows, problems)
 
 
+def is_peer_module(name):
+    """Whether a module is the driver's peer memory module, by any of its names (Debian's are called nvidia-current-peermem)."""
+    return bool(re.fullmatch(r"nvidia(_\w+)?_peermem", str(name)))
+
+
 def _module_row(path, name):
     kernel, kind = module_kind(path)
     found = _MODULE.fullmatch((path or "").rsplit("/", 1)[-1])

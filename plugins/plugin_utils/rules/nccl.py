@@ -149,7 +149,8 @@ def build_differs(ctx: Context) -> t.Iterator[Hit]:
         version = str(ctx.packages[name].get("version") or "")
         build = re.search(r"\+cuda(\d+)\.(\d+)", version)
         # Another major release has a code of its own, and another version is found by its numbers.
-        if build and _plain(version) == wanted["version"] and wanted["cuda"].split(".")[0] == build.group(1) and wanted["cuda"].split(".")[1:2] != [build.group(2)]:
+        major, _dot, minor = wanted["cuda"].partition(".")
+        if build and _plain(version) == wanted["version"] and major == build.group(1) and minor != build.group(2):
             goal = "%s+cuda%s" % (version.split("+cuda")[0], wanted["cuda"])
             action = "downgrade_exact" if _newer(version, goal) else "install_exact"
             yield Hit("%s %s, wanted %s" % (name, version, goal), "%s is %s, the claim's NCCL is built for CUDA %s." % (name, version, wanted["cuda"]),

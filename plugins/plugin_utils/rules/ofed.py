@@ -23,7 +23,7 @@ def inbox_module_in_use(ctx: Context) -> t.Iterator[Hit]:
     if names:
         kernels = found.built_kernels(ctx)
         # Where OFED's modules are there and others are used, they have to be loaded; else they have to be built first.
-        there = kernels is not None and ctx.kernel in kernels
+        there = kernels is not None and found.has_kernel(ctx, kernels)
         yield Hit(listed(names), "%s %s the kernel's own, although OFED %s is %s." % (
             listed(names), "is" if len(names) == 1 else "are", found.label(ctx), "installed" if found.told(ctx) else "what the stack asks for"),
             ctx.facts["ofed"]["peermem"]["inbox"]["source"], do=(actions.step("load_module", RESTART),) if there else _rebuild(ctx))
@@ -36,7 +36,7 @@ def _rebuild(ctx: Context) -> t.Tuple[Row, ...]:
 def ofed_not_built_for_kernel(ctx: Context) -> t.Iterator[Hit]:
     """The kernel that has to work has OFED's modules."""
     kernels = found.built_kernels(ctx)
-    if kernels is not None and ctx.kernel and ctx.kernel not in kernels and found.is_vendor(ctx) and not ctx.container:
+    if kernels is not None and ctx.kernel and not found.has_kernel(ctx, kernels) and found.is_vendor(ctx) and not ctx.container:
         yield Hit(ctx.kernel, "OFED %s has modules for %s, none for %s." % (found.label(ctx), listed(kernels) or "no kernel", ctx.kernel),
                   do=_rebuild(ctx))
 
@@ -57,15 +57,23 @@ def _versions_differ(event: Row) -> bool:
 def peermem_symbol_missing(ctx: Context) -> t.Iterator[Hit]:
     """ib_core has the peer memory interface, which only OFED's has."""
     events = [event for event in _peer_events(ctx) if PEER_SYMBOL.fullmatch(event["symbol"])]
-    differ = {event["module"] for event in events if _versions_differ(event)}
-    for module in sorted({event["module"] for event in events} - differ):
-        names = listed({event["symbol"] for event in events if event["module"] == module})
-        symbols = (ctx.state.get("rdma") or {}).get("symbols")
-        gone = "; the running kernel does not have it" if symbols == {} else ""
+    modules = {event["module"] for event in events} - {event["module"] for event in events if _versions_differ(event)}
+    symbols = (ctx.state.get("rdma") or {}).get("symbols")
+    if symbols == {} and not events:
+        # Nobody kept the kernel's log, but the symbol is not there.
+        modules = {row["module"] for row in _refused(ctx) if row["why"] == "unknown_symbol"}
+    for module in sorted(modules):
+        names = listed({event["symbol"] for event in events if event["module"] == module}) or "ib_register_peer_memory_client"
         yield Hit("%s: ib_core has no peer memory API" % module, "%s needs %s (err 0: there is no such symbol)%s: the inbox RDMA stack is loaded, or OFED's "
-                  "modules are not; load OFED's ib_core first, then build %s." % (module, names, gone, module),
+                  "modules are not; load OFED's ib_core first, then build %s." % (
+                      module, names, "; the running kernel does not have it" if symbols == {} else "", module),
                   ctx.facts["ofed"]["peermem"]["symbols"]["source"],
                   do=(actions.step("load_module", RESTART), actions.step("rebuild", module, after="OFED")))
+
+
+def _refused(ctx: Context) -> t.List[Row]:
+    """What modprobe said about peer memory modules that it could not load."""
+    return [row for row in (ctx.state.get("modules") or {}).get("refused") or [] if row["module"] in found.PEER_MODULES]
 
 
 def peermem_built_against_other_ofed(ctx: Context) -> t.Iterator[Hit]:
@@ -88,17 +96,15 @@ def peermem_built_against_other_driver(ctx: Context) -> t.Iterator[Hit]:
 def peermem_built_without_ofed(ctx: Context) -> t.Iterator[Hit]:
     """nvidia_peermem is built where the driver's build finds OFED's headers; else it loads nowhere."""
     complained = {event["module"] for event in _peer_events(ctx)}
-    rows = (ctx.state.get("rdma") or {}).get("modules") or []
-    plain = [row for row in rows if row["module"] == "nvidia_peermem" and row["depends"] is not None and "ib_" not in row["depends"]]
-    refused = [row for row in (ctx.state.get("modules") or {}).get("refused") or []
-               if row["module"] == "nvidia_peermem" and row["why"] in ("invalid_argument", None) and "Invalid argument" in row["text"]]
+    plain = [row for row in (ctx.state.get("rdma") or {}).get("peer_modules") or [] if row["depends"] is not None and "ib_" not in row["depends"]]
+    refused = [row for row in _refused(ctx) if row["module"] == "nvidia_peermem" and "Invalid argument" in row["text"]]
     # Without the kernel's log nobody knows whether a symbol was the reason.
     if plain or refused and ctx.state.get("kernel_log") is not None and "nvidia_peermem" not in complained:
         symbols = (ctx.state.get("rdma") or {}).get("symbols")
         seen = "it does not depend on ib_core" if plain else "it is refused (Invalid argument), and the kernel names no symbol"
         inbox = "; the running ib_core has no peer memory API either" if symbols == {} else ""
-        yield Hit("nvidia_peermem", "nvidia_peermem was built without OFED: %s%s; build the driver's modules again after OFED, or use dma-buf." % (seen, inbox),
-                  ctx.facts["ofed"]["peermem"]["without"]["source"], do=(actions.step("rebuild", "nvidia_peermem", after="OFED"),))
+        yield Hit("nvidia_peermem", "nvidia_peermem was built without OFED: %s%s; build the driver's modules again after OFED, or use dma-buf." % (
+            seen, inbox), ctx.facts["ofed"]["peermem"]["without"]["source"], do=(actions.step("rebuild", "nvidia_peermem", after="OFED"),))
 
 
 def ofed_fails_to_build_on_kernel(ctx: Context) -> t.Iterator[Hit]:
@@ -188,9 +194,9 @@ def gpudirect_not_possible(ctx: Context) -> t.Iterator[Hit]:
         expect = ctx.stack.get("expect") or {}
         rdma = bool(ctx.stack.get("ofed") or expect.get("hcas") or ctx.nics)
         if rdma or not ctx.state:
-            yield Hit("kernel %s, %s module" % (ctx.kernel, flavour), "GPUDirect RDMA over dma-buf needs kernel %s or newer and the open module; with kernel %s and "
-                      "the %s one it needs OFED's peer memory, and no OFED is named." % (limits["kernel"], ctx.kernel, flavour), limits["source"],
-                      "default" if rdma else "unwanted")
+            yield Hit("kernel %s, %s module" % (ctx.kernel, flavour), "GPUDirect RDMA over dma-buf needs kernel %s or newer and the open module; with kernel "
+                      "%s and the %s one it needs OFED's peer memory, and no OFED is named." % (limits["kernel"], ctx.kernel, flavour),
+                      limits["source"], "default" if rdma else "unwanted")
 
 
 RULES: t.Tuple[t.Callable[[Context], t.Iterator[Hit]], ...] = (

@@ -14,8 +14,11 @@ from ansible_collections.lockstep.gpu.plugins.plugin_utils.actions import step
 from .context import Context, Hit, Row
 
 # Packages whose version is OFED's own; others of the product count for themselves, and doca-ofed counts as DOCA does.
-OFED_PACKAGES = re.compile(r"(kmod-)?mlnx-(ofa_kernel|ofed-kernel)(-dkms|-devel|-modules|-utils|-source)?(-.*)?|(kmod-)?(iser|isert|srp|mlnx-nvme|mlnx-rdma-rxe)(-dkms)?"
-                           r"|mlnx-ofed-(all|basic|hpc|kernel-only|dpdk|guest|hypervisor)(-.*)?")
+OFED_PACKAGES = re.compile(
+    r"(kmod-)?mlnx-(ofa_kernel|ofed-kernel)(-dkms|-devel|-modules|-utils|-source)?(-.*)?|(kmod-)?(iser|isert|srp|mlnx-nvme|mlnx-rdma-rxe)(-dkms)?"
+    r"|mlnx-ofed-(all|basic|hpc|kernel-only|dpdk|guest|hypervisor)(-.*)?")
+# Modules for one kernel, whose release the name has with dots: doca-kernel-5.14.0.427.13.1.el9.4.x86.64.
+KERNEL_PACKAGE = re.compile(r"doca-kernel-(\d[\w.+~-]*)")
 DKMS_MODULES = ("mlnx-ofed-kernel", "mlnx-ofa_kernel")
 PEER_MODULES = ("nv_peer_mem", "nvidia_peermem")
 
@@ -94,14 +97,25 @@ def inbox_modules(ctx: Context) -> t.List[str]:
     rdma = ctx.state.get("rdma") or {}
     # A module of another kernel than the one that has to work tells nothing about it.
     rows = [row["module"] for row in rdma.get("modules") or []
-            if row["kind"] == "inbox" and row["module"] in parse_ofed.RDMA_MODULES and row["kernel"] in (None, ctx.kernel)]
+            if row["kind"] == "inbox" and row["module"] in parse_ofed.RDMA_MODULES and (ctx.kernel is None or row["kernel"] in (None, ctx.kernel))]
     return list(dict.fromkeys([*rows, *(rdma.get("passed_over") or [])]))
 
 
 def built_kernels(ctx: Context) -> t.Optional[t.List[str]]:
-    """The kernels that have OFED's modules, sorted; None where nobody looked."""
-    files = (ctx.state.get("rdma") or {}).get("files")
-    if files is None:
-        return None
+    """The kernels that have OFED's modules, sorted; None where nobody looked for files or for packages of one kernel."""
+    rdma = ctx.state.get("rdma") or {}
     names = ("mlx5_core", "mlx5_ib", "mlx4_core", "mlx4_ib", "ib_core", "mlx_compat")
-    return sorted({row["kernel"] for row in files if row["kind"] == "ofed" and row["module"] in names})
+    packaged = {found.group(1) for found in map(KERNEL_PACKAGE.fullmatch, ctx.packages) if found}
+    if rdma.get("files") is None and not packaged:
+        return None
+    kernels = {row["kernel"] for row in rdma.get("files") or [] if row["kind"] == "ofed" and row["module"] in names} | packaged
+    # A search may have been for one folder only; what DKMS installed, or modinfo found, is there all the same.
+    kernels |= {row["kernel"] for row in ctx.state.get("dkms") or []
+                if row["module"] in DKMS_MODULES and row.get("kernel") and str(row["state"]).startswith("installed")}
+    kernels |= {row["kernel"] for row in rdma.get("modules") or [] if row["kind"] == "ofed" and row["kernel"] and row["module"] in names}
+    return sorted(kernels)
+
+
+def has_kernel(ctx: Context, kernels: t.Iterable[str]) -> bool:
+    """Whether the kernel that has to work is among some, one of which may be written with dots."""
+    return bool(ctx.kernel) and re.sub("[-_]", ".", str(ctx.kernel)) in {re.sub("[-_]", ".", kernel) for kernel in kernels}
