@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from ansible_collections.lockstep.gpu.plugins.module_utils import capture_rpm, parse_dnf, parse_dnf_plan, parse_dnf_run, parse_kernel
-from ansible_collections.lockstep.gpu.plugins.module_utils import parse_rpm, parse_rpm_kernels
+from ansible_collections.lockstep.gpu.plugins.module_utils import parse_apt_run, parse_rpm, parse_rpm_kernels
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed, shown
 from ansible_collections.lockstep.gpu.plugins.module_utils.probe_kinds import Function, Recorded, Special
 
@@ -25,6 +25,8 @@ PROBES = {
     "dnf_transaction": ("archive", Special(capture_rpm.asking("--assumeno", "upgrade"), "dnf --assumeno upgrade")),
     "dnf_run": ("bundle", Recorded("what a run of dnf or yum printed")),
 }
+# `dnf check-update` ends with it where there are updates.
+UPDATES_RC = 100
 _MOVED = ("upgrade", "downgrade", "remove")
 
 
@@ -37,7 +39,7 @@ def section(reader):
     broken: packages that are there in two versions, as an interrupted run leaves them;
     modules: {name: {enabled, default, disabled, streams, profiles}}; versionlocks: rows of parse_dnf.parse_dnf_versionlock();
     config: parse_dnf.parse_dnf_config(); sources: repositories, options.gpgcheck "0" where signatures are not checked;
-    available: {name: [versions, newest first]} of what repositories have; kmods: precompiled modules, as
+    available: {name: [versions, newest first]} of what repositories have, None for a list of updates only; kmods: precompiled modules, as
     parse_rpm_kernels.kmods() says, with `installed`; problems: of runs, rows of parse_dnf_run.parse_dnf_run();
     transaction: parse_dnf_plan.parse_dnf_plan().
     """
@@ -53,10 +55,13 @@ def section(reader):
     offered = None if found["offered"] is None else [row for row in found["offered"] if not row["installed"]]
     kmods = parse_rpm_kernels.kmods(rows, True) + parse_rpm_kernels.kmods(offered or [], False)
     manager = dict(part.pop("package_manager", {}), kind="dnf", config=found["config"], modules=_modules(found), versionlocks=found["locks"],
-                   problems=found["problems"], available=None if offered is None else _available(offered),
+                   problems=found["problems"],
+                   available=None if offered is None or found["updates_only"] else _available(offered),
                    kmods=None if listing is None and offered is None else kmods)
     if found["repos"] is not None:
         manager["sources"] = _sources(found["repos"], found["config"])
+    if found["problems"]:
+        manager.update(_as_apt_says(found["problems"]))
     if found["plan"] is not None:
         manager["transaction"] = _with_old(found["plan"], part.get("packages") or {})
     return dict(part, package_manager=manager)
@@ -75,6 +80,7 @@ def _answers(reader):
         "config": reader.parsed("dnf_config", parse_dnf.parse_dnf_config, absent=None),
         "repos": reader.parsed("dnf_repos", parse_dnf.parse_dnf_repos, absent=None),
         "offered": reader.told("dnf_repoquery", _or_failure(parse_dnf.parse_dnf_repoquery)),
+        "updates_only": (getattr(reader.seen("dnf_repoquery"), "rc", None) == UPDATES_RC) or None,
         "problems": [row for one in both for row in one["problems"]] if both else None,
         "plan": next((one["plan"] for one in both if one["plan"]), None),
     }
@@ -173,6 +179,13 @@ def _with_old(plan, packages):
         if row["old"] is None:
             row["old"] = (packages.get(row["name"]) or {}).get("version")
     return plan
+
+
+def _as_apt_says(problems):
+    """What the rules about failed runs of apt also need of dnf: packages that no repository has, and who holds the locks."""
+    missing = [{"name": row["package"], "version": row["version"]} for row in problems if row["reason"] == "no_match" and row["package"]]
+    held = [{"path": row["package"], "pid": int(row["what"]) if row["what"] else None, "process": None} for row in problems if row["reason"] == "locked"]
+    return {"run": dict(parse_apt_run.nothing(), missing=missing), "locks": held}
 
 
 def _sources(repos, config):

@@ -53,6 +53,8 @@ SENTENCES = (
 _COMPILED = tuple((reason, re.compile(sentence)) for reason, sentence in SENTENCES)
 # One line may name several.
 _NOT_FOUND = re.compile(r"Unable to find a match: (?P<packages>.*)")
+_ONE_KERNEL = re.compile(r"kmod-nvidia-(open-)?\d")
+_SHORT = re.compile(r"(?P<name>[A-Za-z0-9][\w.+-]*?)-(?P<version>(?:\d+:)?\d[\w+~^]*\.[\w.+~^]*(?:-[\w.+~^]+)?\*?)")
 # A sentence of libdnf is short; nothing longer is searched.
 _LONGEST = 2000
 
@@ -97,4 +99,8 @@ def _named(word):
     if not word:
         return None, None, None
     row = parse_rpm.nevra(word.rstrip(",;")) or parse_rpm.nevra(word.rstrip(",.;"))
-    return (row["name"], parse_rpm.evr(row), row["arch"]) if row else (word.rstrip(",;"), None, None)
+    if row:
+        return row["name"], parse_rpm.evr(row), row["arch"]
+    # What people ask for has no architecture, and perhaps no release; a version has a dot, a branch in a name has none.
+    short = None if _ONE_KERNEL.match(word) else _SHORT.fullmatch(word.rstrip(",;"))
+    return (short.group("name"), short.group("version"), None) if short else (word.rstrip(",;"), None, None)

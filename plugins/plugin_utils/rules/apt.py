@@ -123,6 +123,11 @@ def pinned_away(ctx: Context) -> t.Iterator[Hit]:
                 do=(step("add_apt_pin", name, version=best["version"], priority="> %d" % max(apt_archive.highest(policy), 1000)),
                     step("install_exact", "%s=%s" % (name, best["version"]))))
     yield from _forbidden(ctx)
+    excluded = claimed.excluded(ctx)
+    if excluded:
+        yield Hit(listed(excluded), "dnf leaves out %s because of %s; the packages are in the repository." % (
+            listed(excluded), "exclude=%s" % " ".join(claimed.exclusions(ctx)) if claimed.exclusions(ctx) else "an exclude= of its configuration or a version lock"),
+            do=(step("manual", "take %s out of exclude= or out of the version locks, whichever it is" % listed(excluded)),))
 
 
 def _covering(ctx: Context, name: str) -> str:
@@ -152,7 +157,8 @@ def _forbidden(ctx: Context) -> t.Iterator[Hit]:
 def locked_version_gone_from_archive(ctx: Context) -> t.Iterator[Hit]:
     """An archive of the node has the claimed version of each package that is asked for."""
     renamed = {old for old, _new, _source in renames(ctx)}
-    for name in sorted({*apt_archive.policies(ctx), *(claimed.manager(ctx).get("madison") or {})}):
+    listed_names = {name for name in claimed.manager(ctx).get("available") or {} if not claimed.of_one_kernel(name)}
+    for name in sorted({*apt_archive.policies(ctx), *(claimed.manager(ctx).get("madison") or {}), *listed_names}):
         of = claimed.product(ctx, name)
         lock, there = claimed.locked(ctx, of), claimed.offered(ctx, name) or []
         versions = [claimed.version_of(ctx, name, version) for version in there]
@@ -162,7 +168,9 @@ def locked_version_gone_from_archive(ctx: Context) -> t.Iterator[Hit]:
             yield _gone(ctx, name, lock, there)
     for row in _run(ctx).get("missing") or []:
         name, version = row["name"], row["version"]
-        if name in renamed or not version or not claimed.product(ctx, name) or claimed.offered(ctx, name):
+        # What modules need of a kernel, headers_unavailable tells.
+        needed = claimed.product(ctx, name) == "kernel" and re.search(r"-(devel|headers)", name)
+        if name in renamed or not version or needed or not claimed.product(ctx, name) or claimed.offered(ctx, name):
             continue
         lock = claimed.locked(ctx, claimed.product(ctx, name))
         if not lock or claimed.fits(claimed.version_of(ctx, name, version.rstrip("*")), lock) is not False:
@@ -173,7 +181,7 @@ def _gone(ctx: Context, name: str, version: str, there: t.List[str]) -> Hit:
     """The version may still be installed: then it cannot be installed again."""
     have = (ctx.packages.get(name) or {}).get("version") or (apt_archive.policies(ctx).get(name) or {}).get("installed")
     installed = bool(have and claimed.fits(claimed.version_of(ctx, name, have), version))
-    offers = "they have %s" % ", ".join(there[:8]) if there else "apt does not tell what they have"
+    offers = "they have %s" % ", ".join(there[:8]) if there else "nothing tells what they have"
     words = "the installed %s cannot be installed again, nor on another node" % have if installed else offers
     return Hit("%s=%s" % (name, version), "The archives of the node do not have %s %s; %s." % (name, version, words),
                context="installed" if installed else "default",
@@ -195,7 +203,7 @@ def renames(ctx: Context) -> t.List[t.Tuple[str, str, t.Optional[str]]]:
         for old in sorted(unknown - set(found)):
             rpm = claimed.manager(ctx).get("kind") == "dnf"
             # What has no candidate under the old name is not in the distribution's archive either.
-            if (row["archive"] == "rpm") == rpm and re.fullmatch(row["old"], old):
+            if (row["archive"] == "any" or (row["archive"] == "rpm") == rpm) and re.fullmatch(row["old"], old):
                 found[old] = (re.sub(row["old"], lambda match, new=row["new"]: match.expand(new), old), row["source"])
     return [(old, new, source) for old, (new, source) in sorted(found.items()) if old != new]
 
@@ -204,6 +212,11 @@ def package_renamed(ctx: Context) -> t.Iterator[Hit]:
     """What is asked for by name is to be had under that name."""
     for old, new, source in renames(ctx):
         lock = claimed.locked(ctx, claimed.product(ctx, new) or claimed.product(ctx, old))
+        tried = next((row["version"] for row in _run(ctx).get("missing") or [] if row["name"] == old and row["version"]), None)
+        if tried and lock and claimed.fits(claimed.version_of(ctx, new, tried), lock) and "*" not in tried and not claimed.exact(ctx, new, lock):
+            yield Hit("%s -> %s" % (old, new), "%s is to be had as %s now; no archive has a package of the old name." % (old, new), source,
+                      do=(step("install_exact", "%s=%s" % (new, tried)),))
+            continue
         yield Hit("%s -> %s" % (old, new), "%s is to be had as %s now; no archive has a package of the old name." % (old, new), source,
                   do=(step("install_exact", claimed.target(ctx, new, lock) if lock else new),))
 
@@ -231,7 +244,7 @@ def exact_set_needed(ctx: Context) -> t.Iterator[Hit]:
     names: t.Dict[str, str] = {}
     for row in _run(ctx).get("unmet") or []:
         of = claimed.product(ctx, row["on"])
-        if of not in claimed.VERSIONED or row["kind"] not in ("Depends", "PreDepends") or row["relation"] != "=" or not _would_be_other(ctx, row):
+        if of not in claimed.VERSIONED or row["kind"] not in ("Depends", "PreDepends") or not row["need"] or not _would_be_other(row):
             continue
         lock = claimed.locked(ctx, of) or claimed.version_of(ctx, row["on"], row["need"])
         if lock and claimed.fits(claimed.version_of(ctx, row["on"], row["need"]), lock):
@@ -251,9 +264,9 @@ def exact_set_needed(ctx: Context) -> t.Iterator[Hit]:
                   do=(step("install_exact", every), *(claimed.keep(ctx, name) for name in sorted(names))))
 
 
-def _would_be_other(ctx: Context, row: Row) -> bool:
-    """Whether apt would take, or keep, another version than the one needed."""
-    return bool(row["have"] and row["have"] != row["need"]) or bool(row["why"] and "is not going to be installed" in row["why"] and row["have"] is None)
+def _would_be_other(row: Row) -> bool:
+    """Whether apt would take, or keep, another version than the one needed; of a range it does not always tell which."""
+    return row["have"] != row["need"] if row["have"] else "is not going to be installed" in (row["why"] or "") or row["relation"] != "="
 
 
 def conflicts(ctx: Context) -> t.List[Row]:
@@ -262,7 +275,7 @@ def conflicts(ctx: Context) -> t.List[Row]:
             and claimed.product(ctx, row["package"]) in ("driver", "fabric")]
     for row in _run(ctx).get("overwrite") or []:
         new, old = str(row["package"]), str(row["owner"])
-        if claimed.product(ctx, old) in ("driver", "fabric") and claimed.branch_in(ctx, new) != claimed.branch_in(ctx, old):
+        if claimed.product(ctx, old) in ("driver", "fabric") and not apt_archive.same_branch(ctx, row):
             rows.append({"package": new, "on": old})
     return [row for row in rows if claimed.product(ctx, row["on"]) in ("driver", "fabric")]
 
@@ -280,11 +293,12 @@ def branch_switch_needs_removal(ctx: Context) -> t.Iterator[Hit]:
     rows = conflicts(ctx)
     if not rows:
         return
-    asked = sorted({str(row["package"]) for row in _run(ctx).get("unmet") or [] if claimed.product(ctx, row["package"]) == "driver"}
-                   | {row["on"] for row in _run(ctx).get("unmet") or [] if row["relation"] == "=" and claimed.product(ctx, row["on"]) == "driver"})
+    unmet = _run(ctx).get("unmet") or []
+    asked = sorted(name for name in {str(row["package"]) for row in unmet} | {row["on"] for row in unmet if row["relation"] == "="}
+                   if claimed.product(ctx, name) == "driver" and not claimed.other_branch(ctx, name) and name not in map(claimed.plain, ctx.packages))
     new = next((_series(ctx, name) for name in asked if _series(ctx, name)), None) or next((_series(ctx, str(row["package"])) for row in rows), None)
     there = {name: _series(ctx, name) for name in map(claimed.plain, ctx.packages)} if ctx.packages_known else {}
-    there.update((row["on"], _series(ctx, row["on"])) for row in rows)
+    there.update((name, _series(ctx, name)) for row in rows for name in (claimed.plain(str(row["on"])), str(row["package"])))
     left = {series for series in there.values() if series and series != new}
     names = sorted(name for name, series in there.items() if series in left and name in ctx.packages)
     if left:

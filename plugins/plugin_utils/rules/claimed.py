@@ -132,8 +132,9 @@ def leads_elsewhere(ctx: Context, name: str, version: t.Optional[str]) -> t.Opti
 
 
 def _beside_newer(ctx: Context, name: str, own: str) -> t.Optional[str]:
-    """The newer branch that has the same package installed, where nothing else of this branch is."""
-    branches = {other: branch_in(ctx, other) for other in map(plain, packages(ctx)) if branch_in(ctx, other)}
+    """The newer branch that has the same package installed, or about to be, where nothing else of this branch is."""
+    there = {plain(other) for other in packages(ctx)} | set(planned(ctx))
+    branches = {other: branch_in(ctx, other) for other in there if branch_in(ctx, other)}
     same = [branch for other, branch in branches.items() if branch and other == name.replace("-" + own, "-" + branch, 1)]
     newer = [branch for branch in same if knowledge.numbers(branch) > knowledge.numbers(own)]
     content = [other for other, branch in branches.items() if branch == own and re.search(r"dkms|compute-\d|kernel-|libnvidia-(?!common)", other)]
@@ -156,7 +157,7 @@ def offered(ctx: Context, name: str) -> t.Optional[t.List[str]]:
     """The versions that archives have of a package, the preferred first; None where nobody asked."""
     policy, madison = (manager(ctx).get("policy") or {}).get(name), (manager(ctx).get("madison") or {}).get(name)
     listed = (manager(ctx).get("available") or {}).get(name)
-    if policy is None and madison is None and listed is None:
+    if policy is None and madison is None and listed is None or policy is not None and not policy["table"] and not madison:
         return None
     rows = sorted((row for row in (policy or {}).get("table") or [] if row["origins"]), key=lambda row: -(row["priority"] or 0))
     found = [row["version"] for row in rows] + [row["version"] for row in madison or []] + list(listed or [])
@@ -209,7 +210,7 @@ def target(ctx: Context, name: str, claimed: str) -> str:
     version = exact(ctx, name, claimed)
     if version and manager(ctx).get("kind") == "dnf":
         return "%s-%s" % (name, version)
-    return "%s=%s" % (name, version or (claimed + ("" if claimed.count(".") else ".") + "*"))
+    return "%s%s%s" % (name, "-" if manager(ctx).get("kind") == "dnf" else "=", version or (claimed + ("" if claimed.count(".") else ".") + "*"))
 
 
 def move(ctx: Context, name: str, have: t.Optional[str], claimed: str, **more: t.Any) -> Row:
@@ -221,6 +222,21 @@ def move(ctx: Context, name: str, have: t.Optional[str], claimed: str, **more: t
 def keep(ctx: Context, name: str) -> Row:
     """The step that keeps a package where it is."""
     return step("dnf_versionlock" if manager(ctx).get("kind") == "dnf" else "hold", plain(name))
+
+
+def of_one_kernel(name: str) -> bool:
+    """Whether a package has a driver's version and a kernel's in its name, so that each version is a package of its own."""
+    return bool(re.match(r"kmod-nvidia-(open-)?\d", name))
+
+
+def exclusions(ctx: Context) -> t.List[str]:
+    """The patterns that dnf's configuration excludes."""
+    return list((manager(ctx).get("config") or {}).get("exclude") or [])
+
+
+def excluded(ctx: Context) -> t.List[str]:
+    """Packages that a run of dnf left out because its configuration excludes them."""
+    return sorted({str(row["package"]) for row in manager(ctx).get("problems") or [] if row.get("reason") == "exclude_filtering" and row.get("package")})
 
 
 def pattern_of(names: t.Iterable[str]) -> str:

@@ -55,6 +55,7 @@ def package_origin_differs(ctx: Context) -> t.Iterator[Hit]:
     if claimed.judging(ctx):
         yield from claimed_packages.origin_differs(ctx)
         yield from apt_archive.origin_differs(ctx)
+        yield from apt_archive.colliding(ctx)
 
 
 def package_still_present(ctx: Context) -> t.Iterator[Hit]:
@@ -127,7 +128,7 @@ def package_half_configured(ctx: Context) -> t.Iterator[Hit]:
     if claimed.judging(ctx):
         broken |= claimed_packages.told_unfinished(ctx)
         own |= claimed_packages.unfinished(ctx, broken)
-        finish = (step("configure_packages", "dpkg --configure -a"),)
+        finish = (step("configure_packages", "dnf remove --duplicates" if claimed.manager(ctx).get("kind") == "dnf" else "dpkg --configure -a"),)
     for names, context in ((own, "locked"), (broken - own, "default")):
         if names:
             yield Hit(listed(names), "Not fully installed: %s." % listed(names), context=context, do=finish)

@@ -179,6 +179,38 @@ def test_one_rdma_stack(recorded, verdict):
     assert [row["verdict"] for row in found("mixed_rdma_stack", {}, **recorded)] == ([verdict] if verdict else [])
 
 
+def missing(*names):
+    return {"dnf_run": Observation(1, "".join("No match for argument: %s\n" % name for name in names) + "Error: Unable to find a match: %s\n" % " ".join(names))}
+
+
+LIST = "Available Packages\nnvidia-driver.x86_64 3:550.54.15-1.el9 cuda\nnvidia-driver.x86_64 3:560.35.03-1.el9 cuda\n"
+
+
+@pytest.mark.parametrize("code,lock,recorded,subject", [
+    ("locked_version_gone_from_archive", {"driver": "535.183.01"}, missing("nvidia-driver-3:535.183.01-1.el9"), "nvidia-driver=3:535.183.01-1.el9"),
+    ("locked_version_gone_from_archive", {"driver": "535.183.01"}, missing("nvidia-driver-535.183.01"), "nvidia-driver=535.183.01"),
+    ("locked_version_gone_from_archive", {"driver": "535.183.01"}, {"dnf_repoquery": LIST}, "nvidia-driver=535.183.01"),
+    ("locked_version_gone_from_archive", {"driver": "550.54.15"}, {"dnf_repoquery": LIST}, None),
+    ("locked_version_gone_from_archive", {"driver": "535.183.01"}, {"dnf_repoquery": Observation(100, LIST)}, None),
+    ("locked_version_gone_from_archive", {"kernel": RHEL}, missing("kernel-devel-" + RHEL), None),
+    ("headers_unavailable", {"kernel": RHEL}, missing("kernel-devel-" + RHEL), "kernel-devel-" + RHEL),
+    ("package_renamed", {"dcgm": "4.2.3"}, missing("datacenter-gpu-manager"), "datacenter-gpu-manager -> datacenter-gpu-manager-4-core"),
+    ("package_renamed", {"driver": "580.65.06"}, missing("nvidia-fabric-manager"), "nvidia-fabric-manager -> nvidia-fabricmanager"),
+    ("package_renamed", {"driver": "550.54.15"}, missing("nvidia-fabricmanager-550"), "nvidia-fabricmanager-550 -> nvidia-fabric-manager"),
+    ("package_renamed", {"driver": "550.54.15"}, missing("nvidia-driver-550.54.15"), None),
+    ("pinned_away", {}, {"dnf_run": Observation(1, "All matches were filtered out by exclude filtering for argument: kernel-devel\n")}, "kernel-devel"),
+    ("apt_locked", {}, {"dnf_run": Observation(1, "Waiting for process with pid 2817 to finish.\n")}, "process 2817"),
+    ("package_half_configured", {"driver": "560.35.03"}, {"rpm_list": "nvidia-driver-3:550.54.15-1.el9.x86_64\nnvidia-driver-3:560.35.03-1.el9.x86_64\n"},
+     "nvidia-driver"),
+    ("package_half_configured", {}, {"rpm_list": "kernel-core-5.14.0-570.12.1.el9_6.x86_64\nkernel-core-5.14.0-503.14.1.el9_5.x86_64\n"}, None),
+    ("package_set_split", {"driver": "550.54.15"}, {"rpm_list": SET.replace("driver-libs-3:550.54.15", "driver-libs-3:560.35.03")},
+     "nvidia-driver-libs 560.35.03 beside 550.54.15"),
+    ("transaction_removes_locked_kernel", {"kernel": "5.14.0-503.14.1.el9_5.x86_64"},
+     {"dnf_transaction": Observation(1, "Removing:\n kernel-core x86_64 5.14.0-503.14.1.el9_5 @baseos 68 M\n")}, "5.14.0-503.14.1.el9_5.x86_64")])
+def test_rules_that_apt_shares(code, lock, recorded, subject):
+    assert [row["subject"] for row in found(code, lock, **recorded)] == ([subject] if subject else [])
+
+
 def test_a_node_in_sync_has_no_findings():
     kernel = "kernel*-5.14.0-570.12.1.el9_6.*"
     got = record({"driver": "550.54.15", "module_stream": "550-dkms", "kernel": RELEASE}, RELEASE, rpm_list=SET + KERNEL,
