@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 
@@ -23,7 +24,7 @@ _MOST = 400
 def apt_conf(root):
     """apt's settings, where unattended-upgrades has its own, too. apt reads names with .conf or without an extension."""
     parts = [path for path in capture.find(root, "/etc/apt/apt.conf.d/*") if path.endswith(".conf") or "." not in os.path.basename(path)]
-    return capture.files(root, "/etc/apt/apt.conf", *map(capture.glob.escape, parts))
+    return capture.files(root, "/etc/apt/apt.conf", *map(glob.escape, parts))
 
 
 def installed(root):

@@ -74,8 +74,8 @@ def parse_apt_run(text, rc=0):
 
     unmet: [{package, kind, on, relation, need, have, why}], need and have being versions or None. locks: [{path, pid, process}],
     each holder once. missing: [{name, version}], version None where the name is not known at all. replaced: {name: [names]}
-    that apt offers for a name without a package. dpkg: {package: {phase, reason}}; failed: names that dpkg lists at its end.
-    overwrite: [{path, package, owner, owner_version}]. untrusted: [{reason, uri}]. later: [{name, have, want}], None where not
+    that apt offers for a name without a package. dpkg: {package: {phase, reason, version}}; failed: names that dpkg lists at its end.
+    overwrite: [{path, package, version, owner, owner_version}]. untrusted: [{reason, uri}]. later: [{name, have, want}], None where not
     told. asked: {name: version} as the command line had them. held, kept: names. transaction: what apt announced, names mostly
     without versions, in the form of parse_apt_actions.
     """
@@ -173,13 +173,16 @@ class _Run:
         """dpkg's errors: the reason follows on the next, indented line."""
         overwrite = _OVERWRITE.search(line)
         if overwrite:
-            self.value["overwrite"].append({"path": overwrite.group(1), "package": self.processing, "owner": overwrite.group(2),
-                                            "owner_version": overwrite.group(3)})
+            version = (self.value["dpkg"].get(self.processing) or {}).get("version")
+            self.value["overwrite"].append({"path": overwrite.group(1), "package": self.processing, "version": version,
+                                            "owner": overwrite.group(2), "owner_version": overwrite.group(3)})
         found = _DPKG.search(line)
         if found:
             # An archive's file name begins with the package's: /var/cache/apt/archives/NAME_VERSION_ARCH.deb.
-            self.processing = found.group(1).rsplit("/", 1)[-1].split("_")[0]
-            self.value["dpkg"][self.processing] = {"phase": found.group("phase"), "reason": found.group("reason").strip() or None}
+            words = found.group(1).rsplit("/", 1)[-1].split("_")
+            self.processing = words[0]
+            self.value["dpkg"][self.processing] = {"phase": found.group("phase"), "reason": found.group("reason").strip() or None,
+                                                   "version": words[1].replace("%3a", ":") if len(words) > 2 else None}
         elif self.processing and line[:1].isspace() and self.value["dpkg"][self.processing]["reason"] is None:
             self.value["dpkg"][self.processing]["reason"] = line.strip()[:300]
 

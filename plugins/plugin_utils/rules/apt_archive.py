@@ -68,7 +68,9 @@ def leaving(ctx: Context) -> t.Dict[t.Tuple[str, str], t.List[t.Tuple[str, Row]]
         wanted = _wanted_archives(ctx) if claimed.product(ctx, name) in ("driver", "fabric") else set()
         here = wanted or archives(ctx, row_of(policy, policy["installed"]))
         there = archives(ctx, row_of(policy, policy["candidate"]))
-        if policy["candidate"] and policy["candidate"] != policy["installed"] and here and there and not here & there:
+        # What is not installed yet, and not at the claimed version, is a matter of pins (pinned_away).
+        right = policy["installed"] or policy["candidate"] in [row["version"] for row in policy["table"] if _is_claimed(ctx, name, row)]
+        if policy["candidate"] and policy["candidate"] != policy["installed"] and right and here and there and not here & there:
             names = archives(ctx, row_of(policy, policy["installed"])) & here or here
             if len(names) > 1 and ctx.os.get("id") in names:
                 names = {str(ctx.os["id"])}
@@ -89,10 +91,15 @@ def highest(policy: Row) -> int:
     return max((row["priority"] or 0 for row in policy["table"]), default=500)
 
 
+def _is_claimed(ctx: Context, name: str, row: Row) -> bool:
+    """Whether a row of a package's table has the claimed version."""
+    lock = claimed.locked(ctx, claimed.product(ctx, name))
+    return bool(lock and claimed.fits(claimed.version_of(ctx, name, row["version"]), lock))
+
+
 def fitting(ctx: Context, name: str, policy: Row) -> t.List[Row]:
     """The rows of a package that have the claimed version and an archive, the preferred first."""
-    lock = claimed.locked(ctx, claimed.product(ctx, name))
-    rows = [row for row in policy["table"] if lock and row["origins"] and claimed.fits(claimed.version_of(ctx, name, row["version"]), lock)]
+    rows = [row for row in policy["table"] if row["origins"] and _is_claimed(ctx, name, row)]
     wanted = _wanted_archives(ctx)
     own = [row for row in rows if archives(ctx, row) & wanted]
     return sorted(own or rows, key=lambda row: -(row["priority"] or 0))
@@ -109,6 +116,24 @@ def origin_differs(ctx: Context) -> t.Iterator[Hit]:
             yield Hit("%s %s" % (name, policy["installed"]), "%s %s comes from %s, the claim's driver from %s." % (
                 name, policy["installed"], shown(here), shown(names)), context="claim",
                 do=(step("install_exact", "%s=%s" % (name, right[0]["version"])),) if right else ())
+
+
+def colliding(ctx: Context) -> t.Iterator[Hit]:
+    """No two archives' packages of one driver have the same files."""
+    for row in (claimed.manager(ctx).get("run") or {}).get("overwrite") or []:
+        new, old = str(row["package"]), claimed.plain(str(row["owner"]))
+        if same_branch(ctx, row) and claimed.product(ctx, old) in claimed.VERSIONED:
+            yield Hit("%s %s" % (new, row["version"] or "over %s" % old), "%s %s has files of %s %s (%s): the two come from different archives, which do not "
+                      "go together." % (new, row["version"] or "", old, row["owner_version"] or "", row["path"]), context="claim",
+                      do=(step("add_apt_pin", "nvidia-* and libnvidia-* of the other archive", version="*", priority="-1"),))
+
+
+def same_branch(ctx: Context, row: Row) -> bool:
+    """Whether the two packages that have a file in common are of one driver branch."""
+    versions = [claimed.version_of(ctx, str(name), version) for name, version in ((row["package"], row["version"]), (row["owner"], row["owner_version"]))]
+    branches = {knowledge.branch_of(version) for version in versions if version}
+    named = {claimed.branch_in(ctx, str(row[key])) for key in ("package", "owner")} - {None}
+    return len(branches or named) < 2
 
 
 def _pinned_version(row: Row) -> t.Optional[str]:

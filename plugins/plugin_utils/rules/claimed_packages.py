@@ -7,7 +7,6 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.lockstep.gpu.plugins.plugin_utils import knowledge
 from ansible_collections.lockstep.gpu.plugins.plugin_utils.actions import step
 
 from . import claimed
@@ -64,8 +63,9 @@ def set_split(ctx: Context) -> t.Iterator[Hit]:
         moves = [claimed.move(ctx, name, version, wanted) for name, version in sorted(odd.items()) if not claimed.fits(version, wanted)]
         if not moves:
             moves = [claimed.move(ctx, name, row.get("version"), wanted) for name, row in sorted(claimed.members(ctx, of).items()) if name not in odd]
-        if any(name.endswith("-dkms") or "-dkms-" in name for name in odd) and of == "driver":
-            moves.append(step("dkms_build_install", wanted))
+        if of == "driver" and not ctx.loaded_module and any("-dkms" in name for name in odd):
+            # Where a module is loaded, the rules about it say what has to be built.
+            moves.append(step("dkms_build_install", "nvidia/%s" % wanted))
         if of != "driver":
             moves += [claimed.keep(ctx, name) for name in sorted(claimed.members(ctx, of))]
         names = listed(map(claimed.plain, odd))
@@ -97,10 +97,9 @@ def still_present(ctx: Context) -> t.Iterator[Hit]:
         table = claimed.members(ctx, of)
         here = {name for name in table if claimed.branch_in(ctx, name) and not claimed.other_branch(ctx, name)}
         left = sorted(name for name in table if claimed.other_branch(ctx, name)) if here else []
-        # Prebuilt modules of several branches do not exclude each other; user space does.
         for name in left:
             yield Hit("%s %s" % (name, table[name].get("version")), "%s %s is of another branch than the claim's %s %s, whose packages are installed too." % (
-                name, table[name].get("version"), of, claimed.locked(ctx, of)), do=(step("remove", claimed.plain(name)),))
+                name, table[name].get("version"), of, claimed.locked(ctx, of)), do=(step("remove", name),))
 
 
 def missing(ctx: Context) -> t.Iterator[Hit]:
@@ -138,7 +137,8 @@ def _unheld(ctx: Context) -> t.Tuple[t.List[str], t.List[str]]:
     if holds is None or claimed.manager(ctx).get("kind") == "dnf":
         return [], []
     claims = {of for of in (*claimed.VERSIONED, "cuda", "ofed") if ctx.stack.get(of)} | ({"fabric"} if ctx.stack.get("driver") else set())
-    names = [name for of in sorted(claims) for name in claimed.members(ctx, of, False)]
+    # A keyring has to follow its archive.
+    names = [name for of in sorted(claims) for name in claimed.members(ctx, of, False) if not name.endswith("-keyring")]
     if ctx.stack.get("kernel") or (ctx.stack.get("expect") or {}).get("hold"):
         names += [name for name in claimed.packages(ctx) if claimed.product(ctx, name) == "kernel" and claimed.KERNEL_META.fullmatch(name)]
     held = {claimed.plain(name) for name in holds}
@@ -191,8 +191,3 @@ def told_unfinished(ctx: Context) -> t.Set[str]:
     refused = set(run.get("dpkg") or {}) - unpacked
     named = unpacked | (set(run.get("failed") or []) - refused)
     return {name for name in named if (ctx.packages.get(name) or {}).get("status") != "installed"}
-
-
-def newer(version: str, other: str) -> bool:
-    """Whether a version is above another, by numbers."""
-    return knowledge.numbers(version) > knowledge.numbers(other)

@@ -73,7 +73,7 @@ def _lost(ctx: Context, row: Row, coming: t.Mapping[str, Row]) -> bool:
     have = claimed.version_of(ctx, name, row["old"] or (ctx.packages.get(name) or {}).get("version"))
     if not lock or name in coming or not claimed.one_version(ctx, name) or claimed.other_branch(ctx, name) or claimed.leads_elsewhere(ctx, name, row["old"]):
         return False
-    return bool(claimed.fits(have, lock))
+    return bool(claimed.fits(have, lock)) if have else claimed.branch_in(ctx, name) == knowledge.branch_of(lock)
 
 
 def _weight(ctx: Context, kind: str, row: Row) -> str:
@@ -95,7 +95,8 @@ def _repair(ctx: Context, strays: t.Sequence[t.Tuple[str, Row]]) -> t.Tuple[Row,
         return tuple(keep)
     products = {claimed.product(ctx, name) for name in wrong} | {"fabric"}
     every = [name for name in claimed.planned(ctx) if claimed.product(ctx, name) in products and claimed.locked(ctx, claimed.product(ctx, name))
-             and not claimed.other_branch(ctx, name) and claimed.one_version(ctx, name)]
+             and not claimed.other_branch(ctx, name) and claimed.one_version(ctx, name)
+             and not claimed.leads_elsewhere(ctx, name, claimed.planned(ctx)[name].get("version"))]
     whole = sorted(claimed.target(ctx, name, str(claimed.locked(ctx, claimed.product(ctx, name)))) for name in every)
     if not whole:
         return (_refuse("it brings %s" % listed(set(wrong))), *keep)
