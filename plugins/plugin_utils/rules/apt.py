@@ -125,9 +125,10 @@ def pinned_away(ctx: Context) -> t.Iterator[Hit]:
     yield from _forbidden(ctx)
     excluded = claimed.excluded(ctx)
     if excluded:
-        yield Hit(listed(excluded), "dnf leaves out %s because of %s; the packages are in the repository." % (
-            listed(excluded), "exclude=%s" % " ".join(claimed.exclusions(ctx)) if claimed.exclusions(ctx) else "an exclude= of its configuration or a version lock"),
-            do=(step("manual", "take %s out of exclude= or out of the version locks, whichever it is" % listed(excluded)),))
+        patterns = " ".join(claimed.exclusions(ctx))
+        why = "exclude=%s" % patterns if patterns else "an exclude= of its configuration or a version lock"
+        yield Hit(listed(excluded), "dnf leaves out %s because of %s; the packages are in the repository." % (listed(excluded), why),
+                  do=(step("manual", "take %s out of exclude= or out of the version locks, whichever it is" % listed(excluded)),))
 
 
 def _covering(ctx: Context, name: str) -> str:

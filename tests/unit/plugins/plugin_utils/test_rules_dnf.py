@@ -180,7 +180,8 @@ def test_one_rdma_stack(recorded, verdict):
 
 
 def missing(*names):
-    return {"dnf_run": Observation(1, "".join("No match for argument: %s\n" % name for name in names) + "Error: Unable to find a match: %s\n" % " ".join(names))}
+    said = "".join("No match for argument: %s\n" % name for name in names)
+    return {"dnf_run": Observation(1, said + "Error: Unable to find a match: %s\n" % " ".join(names))}
 
 
 LIST = "Available Packages\nnvidia-driver.x86_64 3:550.54.15-1.el9 cuda\nnvidia-driver.x86_64 3:560.35.03-1.el9 cuda\n"
