@@ -15,10 +15,12 @@ from ansible_collections.lockstep.gpu.plugins.module_utils import parse_bls, par
 from ansible_collections.lockstep.gpu.plugins.module_utils import parse_dnf, parse_dnf_plan, parse_dnf_run, parse_rpm
 from ansible_collections.lockstep.gpu.plugins.module_utils import parse_copies, parse_interfaces, parse_nccl, parse_nccl_log
 from ansible_collections.lockstep.gpu.plugins.module_utils import parse_containers, parse_controller, parse_fabric, parse_host
+from ansible_collections.lockstep.gpu.plugins.module_utils import parse_apt_actions, parse_apt_archive, parse_apt_run, parse_module_result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-MODULES = (parse_containers, parse_controller, parse_fabric, parse_host,
+MODULES = (parse_apt_actions, parse_apt_archive, parse_apt_run, parse_module_result,
+           parse_containers, parse_controller, parse_fabric, parse_host,
            parse_dnf, parse_dnf_plan, parse_dnf_run, parse_rpm,
            parse_alternatives, parse_bls, parse_build, parse_apt, parse_boot, parse_common, parse_dkms, parse_dpkg, parse_kernel, parse_libraries,
            parse_cuda, parse_gpu_marks, parse_modules, parse_nvidia_query, parse_nvidia_smi, parse_os, parse_pci, parse_copies, parse_interfaces,
@@ -29,7 +31,10 @@ PARSERS = sorted(((module, name) for module in MODULES for name in vars(module)
                   if name.startswith("parse_") and getattr(vars(module)[name], "__module__", "") == module.__name__),
                  key=lambda pair: pair[1])
 RECORDINGS = [path.read_bytes() for path in sorted((pathlib.Path(__file__).parents[3] / "fixtures" / "bundles").glob("*/*.txt"))]
-FRAGMENTS = ["    Fabric", "State : Completed", "0, [N/A], [N/A]", "Active: active (running)", "driver interface version 535.1", "kind: nvidia.com/gpu",
+FRAGMENTS = ["Inst a [1] (2 x:y [amd64]) []", "Remv a [1]", "Start-Date: 1", "Upgrade: a:amd64 (1, 2), b (1", "a:", "  Installed: (none)", " *** 1 500",
+             "        500 http://x y/z amd64 Packages", "ii  a 1 amd64 b", "The following packages have unmet dependencies:", " a : Depends: b (= 1) but 2 is",
+             "E: Could not get lock /x. It is held by process 1 (a)", "dpkg: error processing package a (--configure):", "a | 1 | x y z", "A::B { \"c\"; };",
+             "    Fabric", "State : Completed", "0, [N/A], [N/A]", "Active: active (running)", "driver interface version 535.1", "kind: nvidia.com/gpu",
              "  - hostPath: /usr/lib/libcuda.so.535.161.08", "version : 1.2.3", "Hostengine build info:", "ansible [core 2.17.5]", "python3: not found",
              "Could not import the dnf python module using /a (3.6.8", "{\"msg\": \"a\"}", "Id=a.service", "a: enabled", "GPU 0: a", "  MIG 1g Device 0: b",
              "Installing:", " kernel x86_64 1-1 baseos 1 M", "   replacing kernel.x86_64 1-0", "a-1:1-1.x86_64", "a.x86_64", "Installed Packages",
