@@ -22,6 +22,8 @@ def several(reader: Reader) -> Reader:
 
 
 FIELDS: t.Dict[str, t.Dict[str, Field]] = {
+    # point: the point release whose medium was installed (22.04.3)
+    "os": {"point": Field(text)},
     # compiler: what built the kernel; headers: false where they are known to be missing; kaslr: the kernel randomises addresses in a
     # way that CUDA is known to fail with; hwe: the newest hardware-enablement series of the release; meta: a package without a release
     "kernel": {"compiler": Field(text), "headers": Field(flag), "kaslr": Field(flag), "hwe": Field(flag), "meta": Field(text),

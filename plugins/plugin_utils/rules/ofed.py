@@ -98,8 +98,8 @@ def peermem_built_without_ofed(ctx: Context) -> t.Iterator[Hit]:
     complained = {event["module"] for event in _peer_events(ctx)}
     plain = [row for row in (ctx.state.get("rdma") or {}).get("peer_modules") or [] if row["depends"] is not None and "ib_" not in row["depends"]]
     refused = [row for row in _refused(ctx) if row["module"] == "nvidia_peermem" and "Invalid argument" in row["text"]]
-    # Without the kernel's log nobody knows whether a symbol was the reason.
-    if plain or refused and ctx.state.get("kernel_log") is not None and "nvidia_peermem" not in complained:
+    # A node without OFED has it built so, and nobody misses it. Without the kernel's log nobody knows whether a symbol was the reason.
+    if plain and (refused or found.is_vendor(ctx)) or refused and ctx.state.get("kernel_log") is not None and "nvidia_peermem" not in complained:
         symbols = (ctx.state.get("rdma") or {}).get("symbols")
         seen = "it does not depend on ib_core" if plain else "it is refused (Invalid argument), and the kernel names no symbol"
         inbox = "; the running ib_core has no peer memory API either" if symbols == {} else ""
@@ -116,7 +116,7 @@ def ofed_fails_to_build_on_kernel(ctx: Context) -> t.Iterator[Hit]:
         mainline = re.fullmatch(r"\d+\.\d+(\.\d+)?", ctx.kernel)
         if (mainline or not row.get("mainline")) and knowledge.numbers(ctx.kernel)[:2] >= knowledge.numbers(row["from"])[:2]:
             name = "MLNX_OFED" if want == "mlnx" else "DOCA-OFED"
-            yield Hit("%s %s@%s" % (name, found.label(ctx), ctx.kernel), "%s %s does not build for kernel %s; its modules are known not to build from %s on." % (
+            yield Hit("%s %s@%s" % (name, found.label(ctx), ctx.kernel), "%s %s does not build for kernel %s; it is known not to build from %s on." % (
                 name, found.label(ctx), ctx.kernel, row["from"]), row.get("source"), "default" if row.get("source") else "reported")
 
 
@@ -153,7 +153,7 @@ def ofed_not_for_os(ctx: Context) -> t.Iterator[Hit]:
     """The stack works with this release of the distribution."""
     ofed = ctx.stack.get("ofed") or {}
     for row in ctx.facts["ofed"]["conflicts"]:
-        if row["provider"] != found.provider(ctx) or ctx.os.get("id") not in row["os"] or ctx.os.get("release") != row["release"]:
+        if row["provider"] != found.provider(ctx) or ctx.os.get("id") not in row["os"] or row["release"] not in (ctx.os.get("release"), ctx.os.get("point")):
             continue
         doca = ofed.get("doca")
         if row.get("doca") and (not doca or knowledge.at_least(doca, row["works_from"]) or not _same_series(doca, row["doca"])):

@@ -13,18 +13,20 @@ from ansible_collections.lockstep.gpu.plugins.module_utils import parse_dkms, pa
 from ansible_collections.lockstep.gpu.plugins.module_utils import parse_cuda, parse_gpu_marks, parse_modules, parse_nvidia_query, parse_nvidia_smi, parse_os, parse_pci
 from ansible_collections.lockstep.gpu.plugins.module_utils import parse_bls, parse_build
 from ansible_collections.lockstep.gpu.plugins.module_utils import parse_dnf, parse_dnf_plan, parse_dnf_run, parse_rpm
-from ansible_collections.lockstep.gpu.plugins.module_utils import parse_copies, parse_interfaces, parse_nccl, parse_nccl_log
+from ansible_collections.lockstep.gpu.plugins.module_utils import parse_copies, parse_interfaces, parse_nccl, parse_nccl_log, parse_ofed
 from ansible_collections.lockstep.gpu.plugins.module_utils import parse_containers, parse_controller, parse_fabric, parse_host
+from ansible_collections.lockstep.gpu.plugins.module_utils import parse_dkms_log, parse_dkms_tree, parse_dmesg, parse_module_config, parse_signing
 from ansible_collections.lockstep.gpu.plugins.module_utils import parse_apt_actions, parse_apt_archive, parse_apt_run, parse_module_result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 MODULES = (parse_apt_actions, parse_apt_archive, parse_apt_run, parse_module_result,
+           parse_dkms_log, parse_dkms_tree, parse_dmesg, parse_module_config, parse_signing,
            parse_containers, parse_controller, parse_fabric, parse_host,
            parse_dnf, parse_dnf_plan, parse_dnf_run, parse_rpm,
            parse_alternatives, parse_bls, parse_build, parse_apt, parse_boot, parse_common, parse_dkms, parse_dpkg, parse_kernel, parse_libraries,
            parse_cuda, parse_gpu_marks, parse_modules, parse_nvidia_query, parse_nvidia_smi, parse_os, parse_pci, parse_copies, parse_interfaces,
-           parse_nccl, parse_nccl_log)
+           parse_nccl, parse_nccl_log, parse_ofed)
 # Those that unpack a Parsed for a caller of their own return plain values.
 PLAIN = ("parse_alternatives", "parse_dpkg_list", "parse_own_pins")
 PARSERS = sorted(((module, name) for module in MODULES for name in vars(module)
@@ -44,6 +46,9 @@ FRAGMENTS = ["Inst a [1] (2 x:y [amd64]) []", "Remv a [1]", "Start-Date: 1", "Up
              "\tlinux /boot/vmlinuz-6", "# GRUB Environment Block", "a=b", "auto", "/a", "", "5", "Name: x", "Status: auto",
              "Alternative: /a", " b c", "Package: a", "Pin: version 1", "Pin-Priority: x", "Types: deb", "URIs: u", "Suites: s",
              "deb [a] u s c", "filename: /x", "NVRM version: NVIDIA UNIX x86_64 Kernel Module 1", "\ufffd\0", "9" * 5000, "{" * 3000,
+             "Error! Bad return status for module build on kernel: 6.8.0-1-aws (x86_64)", "Consult /var/lib/dkms/nvidia/1/build/make.log for",
+             "NVRM: The NVIDIA GPU 0000:02:00.0 (PCI ID: 10de:2c31)", "[key 1]", "SHA1 Fingerprint: 76:a0", "/x is not enrolled", "blacklist nouveau",
+             "nova_core 180224 0", "modprobe: ERROR: could not insert 'nvidia': Key was", "usr/lib/modules/6/kernel/nova_core.ko.xz", "/var/lib/dkms/a/1:",
              "0, a, b, c, 00000000:17:00.0", "|   0  A  Off  | 0000:01:00.0 Off |", "| Processes: |", "[GPU is lost], 1", "9999999999 /", "[" * 3000, "ID=\"\\", "GRUB_DEFAULT='", "/boot/config-1:CONFIG_DRM="]
 
 
