@@ -84,7 +84,8 @@ def test_modinfo():
 
 
 def test_module_files():
-    text = ("/lib/modules/5.14.0-1.el9/extra/mlnx-ofa_kernel/drivers/infiniband/hw/mlx5/mlx5_ib.ko\n/lib/modules/5.14.0-2.el9/weak-updates/mlnx-ofa_kernel/x/mlx5_ib.ko"
+    text = ("/lib/modules/5.14.0-1.el9/extra/mlnx-ofa_kernel/drivers/infiniband/hw/mlx5/mlx5_ib.ko\n"
+            "/lib/modules/5.14.0-2.el9/weak-updates/mlnx-ofa_kernel/x/mlx5_ib.ko"
             " -> /lib/modules/5.14.0-1.el9/extra/x/mlx5_ib.ko\n/usr/lib/modules/5.14.0-2.el9/kernel/drivers/infiniband/hw/mlx5/mlx5_ib.ko.xz\n"
             "find: '/lib/modules/x': Permission denied\n/etc/modprobe.d/mlnx.conf\n")
     rows, problems = parse_ofed.parse_module_files(text)
