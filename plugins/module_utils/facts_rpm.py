@@ -70,9 +70,9 @@ def section(reader):
 def _answers(reader):
     """What dnf's files and outputs say; None for what is not known, or not there."""
     # Ansible's dnf module quotes dnf.
-    result = reader.told("ansible_result", lambda text, rc: Parsed({"problems": parse_dnf_run.parse_dnf_run(text).value, "plan": None}, []))
+    result = _quoted(reader.seen("ansible_result"))
     run, plan = (reader.told(name, _transcript) for name in ("dnf_run", "dnf_transaction"))
-    both = [one for one in (plan, run, result if result and result["problems"] else None) if one]
+    both = [one for one in (plan, run, result) if one]
     return {
         "states": _module_states(reader),
         "modules": reader.told("dnf_modules", _or_failure(parse_dnf.parse_dnf_modules)),
@@ -116,6 +116,12 @@ def _transcript(text, rc):
     if not problems and plan is None and (text.strip() or rc) and not _QUIET.search(text):
         return Parsed(None, ["nothing in it is known (exit status %d): %s" % (rc, shown(" ".join(text[-200:].split())))])
     return Parsed({"problems": problems, "plan": plan}, strange)
+
+
+def _quoted(seen):
+    """What the result of an Ansible module quotes of dnf, None without any; facts_apt.py reads the rest, and tells what is wrong with it."""
+    problems = parse_dnf_run.parse_dnf_run("%s\n%s" % (seen.out, seen.err)).value if seen else None
+    return {"problems": problems, "plan": None} if problems else None
 
 
 def _no_file(reader, name):

@@ -225,9 +225,9 @@ def test_a_node_in_sync_has_no_findings():
     ({"dnf_repos": "==> /etc/yum.repos.d/mlnx.repo <==\n[mlnx_ofed]\nbaseurl=file:///mnt/RPMS\nenabled=1\ngpgcheck=0\n"},
      ["/etc/yum.repos.d/mlnx.repo [mlnx_ofed]"]),
     ({"dnf_repos": "[mlnx_ofed]\nbaseurl=file:///mnt/RPMS\nenabled=0\ngpgcheck=0\n"}, []),
-    ({"dnf_repos": "[cuda]\nbaseurl=https://x\ngpgcheck=1\nrepo_gpgcheck=0\n", "dnf_config": "[main]\ngpgcheck=0\n"}, []),
-    ({"dnf_repos": "[cuda]\nbaseurl=https://x\n", "dnf_config": "[main]\ngpgcheck=0\n"}, ["/etc/yum.repos.d [cuda]"]),
-    ({"dnf_repos": "[cuda]\nbaseurl=https://x\n"}, []),
+    ({"dnf_repos": "[cuda]\nbaseurl=https://developer.download.nvidia.com/x\ngpgcheck=1\nrepo_gpgcheck=0\n", "dnf_config": "[main]\ngpgcheck=0\n"}, []),
+    ({"dnf_repos": "[cuda]\nbaseurl=https://developer.download.nvidia.com/x\n", "dnf_config": "[main]\ngpgcheck=0\n"}, ["/etc/yum.repos.d [cuda]"]),
+    ({"dnf_repos": "[cuda]\nbaseurl=https://developer.download.nvidia.com/x\n"}, []),
     ({"dnf_run": Observation(1, 'The GPG keys listed for the "cuda-rhel8-x86_64" repository are already installed but they are not correct for this '
                                 'package.\nError: GPG check FAILED\n')}, ["cuda-rhel8-x86_64"])])
 def test_signatures_are_checked(recorded, subjects):
@@ -250,3 +250,9 @@ SKIPPED = ("NOTE: Skipping kernel installation since no NVIDIA driver kernel mod
 def test_kernels_that_come_without_a_module(recorded, subject, weight):
     rows = found("no_kmod_for_next_kernel", {}, **recorded)
     assert [(row["subject"], (row["severity"], row["verdict"])) for row in rows] == ([(subject, weight)] if subject else [])
+
+
+def test_ansible_quotes_dnf():
+    said = ('{"changed": false, "msg": "Depsolve Error occurred: \\n Problem: conflicting requests\\n  - package nvidia-settings-3:580.65.06-1.el10.x86_64 '
+            'from cuda is filtered out by modular filtering", "rc": 1}')
+    assert [row["subject"] for row in found("module_stream_not_enabled", {}, ansible_result=Observation(1, said))] == ["nvidia-driver"]
