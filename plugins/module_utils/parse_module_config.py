@@ -85,7 +85,7 @@ def _lines(text):
     return [(path, line.split("#", 1)[0].strip()) for path, line in pairs if not line.startswith("#")]
 
 
-def parse_cmdline_blacklist(cmdline):
+def cmdline_blacklist(cmdline):
     """What a kernel's command line forbids: the modules of modprobe.blacklist, module_blacklist and rd.driver.blacklist, sorted."""
     found = re.findall(r"(?:^|\s)(?:modprobe\.blacklist|module_blacklist|rd\.driver\.blacklist)=(\S{1,1000})", cmdline or "")
     return sorted({underscored(name) for names in found for name in names.split(",") if name})

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.lockstep.gpu.plugins.module_utils.parse_module_config import parse_cmdline_blacklist
+from ansible_collections.lockstep.gpu.plugins.module_utils.parse_module_config import cmdline_blacklist
 from ansible_collections.lockstep.gpu.plugins.plugin_utils import actions, knowledge
 
 from .context import Context, Hit, Row, listed
@@ -52,7 +52,7 @@ def _forbidden(ctx: Context, module: str) -> t.Optional[bool]:
     """Whether modprobe may not load a module by itself; None when neither its configuration nor the command line is known."""
     config = ctx.state.get("modprobe")
     words = (ctx.state.get("kernel") or {}).get("cmdline")
-    if module in parse_cmdline_blacklist(words):
+    if module in cmdline_blacklist(words):
         return True
     return None if config is None else module in config["blacklist"] or module in config["disabled"]
 
