@@ -52,7 +52,7 @@ def _spec(content):
 
 def parse_cdi_list(text, rc=0):
     """`nvidia-ctk cdi list` to the names of the devices; what it logs beside them is none."""
-    return Parsed(re.findall(r"^\s*([\w.-]+/[\w.-]+=[\w.:-]+)\s*$", text, re.MULTILINE), [])
+    return Parsed(re.findall(r"^[ \t]*([\w.-]{1,80}/[\w.-]{1,80}=[\w.:-]{1,80})[ \t\r]*$", text, re.MULTILINE), [])
 
 
 def parse_paths(text, rc=0):
@@ -68,9 +68,9 @@ def parse_toolkit_version(text):
     return Parsed(found.group(1), []) if found else Parsed(None, ["no container toolkit version in it"])
 
 
-_MISSING_FILE = re.compile(r"(/[^\s:\"'\\]*\.so\.[\d.]+)\b[^\n]{0,80}?(?:no such file or directory|not found)"
-                           r"|(?:stat|open|mount) (/[^\s:\"'\\]+)\b[^\n]{0,60}?no such file or directory", re.IGNORECASE)
-_UNRESOLVED = re.compile(r"unresolvable CDI devices? ((?:[\w.-]+/[\w.-]+=[\w.:-]*\w(?:, ?)?)+)")
+_MISSING_FILE = re.compile(r"(/[^\s:\"'`\\]{1,200}\.so\.\d[\d.]{0,20})\b[^\n]{0,80}?(?:no such file or directory|not found)"
+                           r"|(?:stat|open|mount) (/[^\s:\"'`\\]{1,200})\b[^\n]{0,60}?no such file or directory", re.IGNORECASE)
+_UNRESOLVED = re.compile(r"unresolvable CDI devices? ((?:[\w.-]{1,80}/[\w.-]{1,80}=[\w.:-]{0,80}\w(?:, ?)?){1,100})")
 _DIFFERS = re.compile(r"driver/library version mismatch", re.IGNORECASE)
 
 
@@ -94,7 +94,7 @@ def parse_dcgm_version(text):
     "dcgmi  version: 2.0.13", or "Version : 2.1.4" among build details, whose dates and kernels are no versions.
     """
     before, _heading, after = text.partition("Hostengine build info:")
-    versions = [re.search(r"^\s*(?:(?:dcgmi|nv-hostengine)\s+)?version\s*:\s*(\d+\.\d+\.\d+)\s*$", part, re.IGNORECASE | re.MULTILINE)
+    versions = [re.search(r"^[ \t]*(?:(?:dcgmi|nv-hostengine)[ \t]+)?version[ \t]*:[ \t]*(\d+\.\d+\.\d+)[ \t\r]*$", part, re.IGNORECASE | re.MULTILINE)
                 for part in (before, after)]
     found = [one.group(1) if one else None for one in versions]
     return Parsed({"version": found[0] or found[1], "host_engine": found[1]}, []) if any(found) else Parsed(None, ["no DCGM version in it"])

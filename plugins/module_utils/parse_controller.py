@@ -15,6 +15,7 @@ import re
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed, shown
 
 _LONGEST = 100000
+_SHORT = 5000
 _CORE = tuple(re.compile(pattern % r"(\d+\.\d+(?:\.\w+)*)") for pattern in (
     r"ansible(?:-[a-z]+)? \[(?:core|base) %s\]", r"ansible(?:-core|-base)?[ =]+v?%s", r"Version: %s", r"v?%s$"))
 
@@ -30,13 +31,13 @@ def parse_ansible_version(text):
 
 
 _PYTHON = re.compile(r"(?<![\w.])([23]\.\d{1,2}\.\d{1,2})(?![\d.])")
-_PATH = re.compile(r"(/[\w./+-]*python[\w.-]*)")
+_PATH = re.compile(r"(?<![\w./+-])(/[\w./+-]{0,200}python[\w.-]{0,20})")
 _NO_PYTHON = re.compile(r"not found|No such file or directory|cannot execute|No python interpreters found", re.IGNORECASE)
 
 
 def parse_target_python(text, rc=0):
     """The Python of a node to {path, version}: "/usr/bin/python3 3.6.8", "Python 3.6.8", a shell's "not found" (version None)."""
-    text = text[:_LONGEST]
+    text = text[:_SHORT]
     version, path = _PYTHON.search(text), _PATH.search(text)
     if version is None and rc != 127 and not _NO_PYTHON.search(text):
         return Parsed(None, ["no version of Python in it"])
