@@ -16,7 +16,7 @@ OWN_PRIORITY = 1001
 _ONE_LINE = re.compile(r"(?P<type>deb|deb-src)\s+(?:\[(?P<options>[^\]]*)\]\s*)?(?P<uri>cdrom:\[[^\]]*\]\S*|\S+)\s+(?P<suite>\S+)(?P<components>(?:\s+\S+)*)")
 _NO = ("no", "false", "without", "off", "disable", "0")
 # What `grep -r` puts in front of a line.
-_GREPPED = re.compile(r"(?P<path>/[^\s:]+\.(?:list|sources)):(?:\d+:)?(?P<line>(?:deb|deb-src|#)\b.*)")
+_GREPPED = re.compile(r"(?P<path>/[^\s:]+\.(?:list|sources)):(?:\d+:)?(?P<line>(?:(?:deb|deb-src)\b|#).*)")
 # The name of a file whose name nobody recorded.
 UNNAMED = "unnamed file"
 
