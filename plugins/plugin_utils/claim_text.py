@@ -188,7 +188,11 @@ def _system(text: str) -> Row:
     plain = re.sub(r"x86_64|aarch64|arm64|amd64", " ", text)
     pack = re.search(r"(\d+)[-\s]*sp(\d+)", plain)
     releases = [".".join(pack.groups())] if pack else re.findall(r"\d+(?:\.\d+)*", plain) or named
-    return {"id": ids[0], "release": _point(ids[0], releases[0])} if len(releases) == 1 else {"id": ids[0]}
+    if len(releases) != 1:
+        return {"id": ids[0]}
+    release = _point(ids[0], releases[0])
+    # What is said of one medium only is looked up by its point release.
+    return {"id": ids[0], "release": release, **({"point": releases[0]} if releases[0].startswith(release + ".") else {})}
 
 
 def _point(name: str, release: str) -> str:

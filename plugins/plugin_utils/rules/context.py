@@ -239,7 +239,8 @@ def read_target(target: t.Mapping[str, t.Any]) -> Row:
     os = {str(key): _plain("target.os.%s" % key, value) for key, value in (system or {}).items() if value is not None}
     return {"os": claim_text.system_fields(os), "kernel": said.get("release"), "claimed_kernel": said,
             "gpus": [product for name in names if name is not None for product in claim_text.gpus(_plain("target.gpus", name))],
-            "nics": [_plain("target.nics", name) for name in ([nics] if isinstance(nics, str) else nics or []) if name is not None],
+            "nics": [adapter for name in ([nics] if isinstance(nics, str) else nics or []) if name is not None
+                     for adapter in claim_text.gpus(_plain("target.nics", name))],
             "secure_boot": secure_boot}
 
 

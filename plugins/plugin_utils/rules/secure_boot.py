@@ -16,7 +16,7 @@ DEFAULT_CERTIFICATE = "/var/lib/dkms/mok.pub"
 
 
 def _on(ctx: Context) -> bool:
-    return not ctx.container and ctx.state.get("secure_boot") is True
+    return not ctx.container and ctx.secure_boot is True
 
 
 def _keys(ctx: Context) -> Row:
@@ -110,7 +110,8 @@ def _sign(ctx: Context, kernel: t.Optional[str]) -> t.Tuple[Row, ...]:
 def unsigned_modules_on_secure_boot(ctx: Context) -> t.Iterator[Hit]:
     """Where secure boot is on, modules that would be built on the node can be signed with a key that is enrolled."""
     key = _site_key(ctx)
-    if not _on(ctx) or key is True:
+    # Without a node, what is said of it counts.
+    if not (_on(ctx) or not ctx.state and ctx.secure_boot) or key is True:
         return
     for what, advice, source in _built_here(ctx):
         tail = "no site key enrolled" if key is False else "whether a site key is enrolled is not known"
@@ -123,7 +124,7 @@ def _built_here(ctx: Context) -> t.Iterator[t.Tuple[str, str, t.Optional[str]]]:
     """(product, advice, source) of what the stack would build on this node and has not built yet."""
     version = (ctx.stack.get("ofed") or {}).get("doca")
     for row in ctx.facts["signing"]["source_only"]:
-        if row["product"] == "doca" and version and knowledge.at_least(version, row["from"]):
+        if row["product"] == "doca" and version and knowledge.numbers(version)[:2] >= knowledge.numbers(row["from"])[:2]:
             yield "DOCA %s" % version, "enrol a key first, or lock a DOCA below %s" % ".".join(row["from"].split(".")[:2]), row["source"]
     driver = ctx.stack.get("driver") or {}
     there = signing.of_driver(_keys(ctx), ctx.kernel) or ctx.loaded_module

@@ -62,11 +62,14 @@ def test_kernels(text, expected):
 
 
 @pytest.mark.parametrize(("text", "expected"), [
-    ("Ubuntu 22.04.5", "ubuntu 22.04"), ("ubuntu22.04", "ubuntu 22.04"), ("ubuntu-2204-lts", "ubuntu 22.04"), ("Ubuntu 24.04 LTS (Noble Numbat)", "ubuntu 24.04"),
+    ("Ubuntu 22.04.5", "ubuntu 22.04"), ("ubuntu22.04", "ubuntu 22.04"), ("ubuntu-2204-lts", "ubuntu 22.04"),
+    ("Ubuntu 24.04 LTS (Noble Numbat)", "ubuntu 24.04"),
     ("Ubuntu jammy", "ubuntu 22.04"), ("DGX OS 7.4.0 (Ubuntu 24.04)", "ubuntu 24.04"), ("Ubuntu 20.04 (KVM guests)", "ubuntu 20.04"),
-    ("Ubuntu 22.04 based", "ubuntu 22.04"), ("RHEL 9.2", "rhel 9.2"), ("Red Hat Enterprise Linux 8.10", "rhel 8.10"), ("rhel810", "rhel 8.10"), ("el9", "rhel 9"),
+    ("Ubuntu 22.04 based", "ubuntu 22.04"), ("RHEL 9.2", "rhel 9.2"), ("Red Hat Enterprise Linux 8.10", "rhel 8.10"), ("rhel810", "rhel 8.10"),
+    ("el9", "rhel 9"),
     ("EL 9.8", "rhel 9.8"), ("almalinux8.10", "almalinux 8.10"), ("Rocky Linux 9", "rocky 9"), ("Oracle Linux 8.10 RHCK", "ol 8.10"), ("ol9", "ol 9"),
-    ("CentOS 7.9", "centos 7.9"), ("CentOS Stream 9", "centos 9"), ("Amazon Linux 2023 (k8s 1.36)", "amzn 2023"), ("AL2", "amzn 2"), ("amazon-2023", "amzn 2023"),
+    ("CentOS 7.9", "centos 7.9"), ("CentOS Stream 9", "centos 9"), ("Amazon Linux 2023 (k8s 1.36)", "amzn 2023"), ("AL2", "amzn 2"),
+    ("amazon-2023", "amzn 2023"),
     ("SLES 15 SP6", "sles 15.6"), ("SLES 16", "sles 16"), ("SUSE Linux Enterprise Server 15 SP5", "sles 15.5"), ("openSUSE Leap 15.6", "opensuse-leap 15.6"),
     ("Debian 12 (bookworm)", "debian 12"), ("debian-13", "debian 13"), ("Fedora 43", "fedora 43"), ("azurelinux3.0", "azurelinux 3.0"),
     ("CBL-Mariner 2.0", "mariner 2.0"), ("RHCOS 4.16", "rhcos 4.16"), ("cos-113-18244", "cos None"), ("gentoo-2", "gentoo 2"),
