@@ -28,7 +28,7 @@ _ERROR_LINE = re.compile(
     r"|.*: undefined reference to "
     r"|.*No space left on device"
     r"|.*: Cannot allocate memory"
-    r"|.*: (?:command )?not found$"
+    r"|.*: (?:[Cc]ommand )?not found$"
     r"|make(?:\[\d+\])?: \S+: No such file or directory"
     r"|ERROR: Kernel configuration is invalid"
     r"|\s*\*\*\* (?:Unable|Failed|The kernel) .*"                                     # NVIDIA's own checks
@@ -50,7 +50,7 @@ CAUSES = (
           r"|The kernel source path .* is invalid|Kernel configuration is invalid",
           "the kernel's headers are missing or incomplete; install the headers package of exactly this kernel"),
     Cause("plain_gcc_missing",
-          r"(?:^|[\s:/])(?:gcc|cc): (?:command )?not found|(?:gcc|cc): No such file or directory",
+          r"(?:^|[\s:/])(?:gcc|cc): (?:[Cc]ommand )?not found|(?:^|[\s:/])(?:gcc|cc): No such file or directory",
           "the module's makefile calls plain gcc, which is not installed (the kernel's own compiler has another name)"),
     Cause("compiler_mismatch",
           r"unrecognized command[- ]line option|Failed CC version check|unknown argument: '-f",

@@ -136,7 +136,7 @@ def _kernel(reader, packages, whole):
     """Running kernel and the installed ones: those with an image or an image package. whole: the package list is a node's whole list."""
     files = reader.parsed("kernel_files", parse_kernel.parse_kernel_files)
     configs = reader.parsed("kernel_configs", parse_kernel.parse_kernel_configs) or {}
-    kernel = {"running": reader.parsed("uname_r", parse_os.parse_word),
+    kernel = {"running": reader.parsed("uname_r", parse_kernel.parse_uname),
               "cmdline": reader.parsed("proc_cmdline", parse_os.parse_cmdline), "installed": None}
     if files is None:
         return kernel

@@ -37,7 +37,7 @@ def section(reader):
     new_kernel_default: whether a newly installed kernel becomes the default (UPDATEDEFAULT), None where nothing tells; build.
     """
     return dict(facts_build.section(reader),
-                reboot_marks=reader.parsed("reboot_marks", parse_boot.parse_reboot_marks, absent=None),
+                reboot_marks=reader.told("reboot_marks", lambda text, rc: parse_boot.parse_reboot_marks(text)),
                 new_kernel_default=reader.parsed("sysconfig_kernel", parse_boot.parse_sysconfig_kernel, absent=None))
 
 

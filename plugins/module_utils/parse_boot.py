@@ -243,8 +243,13 @@ def environment_writable(mount):
 
 
 def parse_reboot_marks(text):
-    """/run/reboot-required.pkgs (a package a line), or /run/reboot-required (a sentence), to the packages' names."""
-    words = [line.strip() for line in text.splitlines() if line.strip()]
+    """/run/reboot-required.pkgs (a package a line), /run/reboot-required (a sentence), or `needs-restarting -r`, to the packages' names.
+
+    None where the tool says that no reboot is needed.
+    """
+    if re.search(r"[Rr]eboot (?:is|should) not be? ?(?:required|necessary)|No core libraries or services have been updated", text):
+        return Parsed(None, [])
+    words = [re.sub(r"^\* ", "", line.strip()) for line in text.splitlines() if line.strip()]
     return Parsed(sorted({word for word in words if re.fullmatch(r"[a-z0-9][a-z0-9.+-]+", word)}), [])
 
 

@@ -18,15 +18,21 @@ _LOG_PATH = re.compile(r"/var/lib/dkms/(?P<module>[^/\s]+)/(?P<version>[^/\s]+)/
 _BUILT_BY = re.compile(r"The kernel was built by: *(.*)")
 _USING = re.compile(r"You are using: *(.*)")
 _OPTION = re.compile(r"unrecognized command[- ]line option:? ?['\"\u2018\u201c]?(-[^\s'\"\u2019\u201d]+)|unknown argument: ?'(-[^']+)'")
-_PLAIN = re.compile(r"(?:^|[\s:/])(?P<program>gcc|cc): (?:command )?not found|(?P<other>gcc|cc): No such file or directory", re.MULTILINE)
+# A compiler that the shell or make did not find: gcc by its plain name, or the kernel's own (x86_64-linux-gnu-gcc-12).
+_MISSING = re.compile(r"(?:^|[\s:/])(?:[\w.]+-)*(?P<program>(?:gcc|cc|clang)(?:-\d+)?): (?:(?:[Cc]ommand )?not found|No such file or directory)", re.MULTILINE)
+# The compiler that was asked for, and the plain one that complains all the same.
+_ASKED = re.compile(r"(?:^|\s)(?:KERNEL_|HOST)?CC=['\"]?(?:\S*/)?(?:[\w.]+-)*(?P<program>(?:gcc|clang)-\d+)", re.MULTILINE)
+_PLAIN_COMPLAINS = re.compile(r"^gcc: (?:fatal )?error: unrecognized command", re.MULTILINE)
 _OLD_CHECK = re.compile(r"used to\s+compile the kernel:\s+(?P<kernel>[^\n]+)\s+does not match the compiler used here:\s+(?P<host>[^\n]+)")
 # A command line of a makefile that starts gcc itself, or a variable that is set to it.
-_MAKEFILE_CALL = re.compile(r"^(?:\t[@-]*|[^#\n]*\$\(shell )gcc\s|^\s*(?:HOST)?CC\s*[:?]?=\s*gcc\s*$", re.MULTILINE)
+_MAKEFILE_CALL = re.compile(r"^(?:\t[@-]*|[^#\n]*\$\(shell )(?:/usr/bin/)?gcc\s|^\s*(?:override\s+|export\s+)?K?CC\s*:?=\s*(?:/usr/bin/)?gcc\s*$",
+                            re.MULTILINE)
 _NO_HEADERS = re.compile(
     r"kernel headers for kernel (?P<dkms>\S+) (?:at \S+ )?(?:cannot|could not) be found"
     r"|[Pp]lease install the (?:linux-headers-|kernel-devel-)(?P<please>\d\S*?) package"
     r"|[Mm]odule build for kernel (?P<skipped>\S+) was skipped since the\s+kernel headers for this\s+kernel do(?:es)? not seem to be installed"
     r"|/lib/modules/(?P<path>[^/\s]+)/build:? (?:does not exist|No such file|is missing)|/lib/modules/(?P<make>[^/\s]+)/build: No such file or directory"
+    r"|\*\*\* /usr/src/(?:linux-headers-|kernels/)(?P<source>\d[^/\s:]*)/?: No such file or directory"
     r"|linux-headers-(?P<list>\d\S*) does not appear to be installed")
 # How apt, dnf, yum, zypper and Ansible's modules say that there is no such package.
 _NO_PACKAGE = re.compile(
@@ -98,9 +104,11 @@ def parse_compiler_version(text):
 
 
 def parse_build_log(text):
-    """make.log of a module build to {module, version, kernel, kernel_compiler, compiler, option, plain_compiler, error, cause}.
+    """make.log of a module build to {module, version, kernel, kernel_compiler, compiler, option, plain_compiler, missing_compiler, error,
+    cause}.
 
-    option: what the compiler does not know; plain_compiler: the name that a makefile calls and the node does not have;
+    option: what the compiler does not know; plain_compiler: the name that a makefile calls, which is missing or not the compiler that
+    was asked for; missing_compiler: the name that was not found, the kernel's own (gcc-12) or the plain one;
     cause: a code of dkms_log.diagnose(). Values that the log does not have are None. A header per file (tail -v) is allowed;
     the last file counts.
     """
@@ -108,7 +116,9 @@ def parse_build_log(text):
     log = files[-1][1] if files else text
     head = _LOG_HEAD.search(log) or _LOG_PATH.search(log)
     names = head.groupdict() if head else {}
-    built, used, option, plain = (pattern.search(log) for pattern in (_BUILT_BY, _USING, _OPTION, _PLAIN))
+    built, used, option, missing = (pattern.search(log) for pattern in (_BUILT_BY, _USING, _OPTION, _MISSING))
+    absent = missing.group("program") if missing else None
+    plain = absent if absent in ("gcc", "cc") else "gcc" if _ASKED.search(log) and _PLAIN_COMPLAINS.search(log) else None
     old = _OLD_CHECK.search(log)
     error = dkms_log.first_error(log)
     cause = dkms_log.diagnose(log, error) if error or used else None
@@ -117,7 +127,7 @@ def parse_build_log(text):
         "kernel_compiler": compiler(built.group(1) if built else old.group("kernel") if old else ""),
         "compiler": compiler(used.group(1) if used else old.group("host") if old else ""),
         "option": (option.group(1) or option.group(2)) if option else None,
-        "plain_compiler": (plain.group("program") or plain.group("other")) if plain else None,
+        "plain_compiler": plain, "missing_compiler": absent,
         "error": error, "cause": cause["code"] if cause else None}, [])
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed, not_understood
+from ansible_collections.lockstep.gpu.plugins.module_utils.parse_os import parse_word
 
 _RELEASE = r"(?P<release>[0-9][^/\s]*)"
 # What a path says about a kernel release. initrd.img-X is Debian's and Ubuntu's, initramfs-X.img dracut's, initrd-X
@@ -62,6 +63,14 @@ def _path(line):
     if words[-1].startswith("/"):
         return words[-1]
     return "/boot/" + words[-1] if _BOOT_NAME.match(words[-1]) else None
+
+
+def parse_uname(text):
+    """`uname -r`, or the release in `uname -a` ("Linux NODE RELEASE #101-Ubuntu SMP ...")."""
+    words = text.split()
+    if len(words) > 3 and words[0] == "Linux" and re.fullmatch(r"\d+\.\d[\w.+~:@-]{0,100}", words[2]):
+        return Parsed(words[2], [])
+    return parse_word(text)
 
 
 def compiler_of(text):

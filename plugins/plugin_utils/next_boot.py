@@ -20,6 +20,8 @@ _POSITION = re.compile(r"(?:(?P<submenu>\d{1,3})>)?(?P<entry>\d{1,3})")
 # "Ubuntu, with Linux 5.15.0-91-generic", "gnulinux-5.15.0-91-generic-advanced-UUID"; a submenu comes before a ">".
 _TITLE = re.compile(r"(?:.*>)?[^>]*, with Linux (?P<release>\d\S*)(?P<recovery> \(recovery mode\))?")
 _BLS_ID = re.compile(r"[0-9a-f]{31,32}-(?P<release>\d+\.\d\S*)")
+# "Rocky Linux (5.14.0-362.8.1.el9_3.x86_64) 9.3 (Blue Onyx)"
+_RPM_TITLE = re.compile(r"\((?P<release>\d+\.\d+\.\d+-[^()\s]+)\)")
 _ID = re.compile(r"(?:.*>)?gnulinux-(?P<release>\d[^>]*?)-(?:advanced|recovery)-[^>]+")
 
 
@@ -44,13 +46,20 @@ def _predicted(state: t.Mapping[str, t.Any], boot: Row) -> t.Optional[str]:
 
 
 def _newest_rpm(state: t.Mapping[str, t.Any], boot: Row) -> t.Optional[str]:
-    """The newest kernel of the running one's variant (64k, rt); None where anything was saved, or new kernels do not become the default."""
+    """The saved kernel; else the newest one of the running kernel's variant (64k, rt), unless new kernels do not become the default."""
     running = (state.get("kernel") or {}).get("running") or ""
     kernels = [row["release"] for row in installed_kernels.listed(state)
                if row.get("image") and row["release"].partition("+")[2] == running.partition("+")[2]]
-    if not kernels or state.get("new_kernel_default") is False or boot.get("environment") or boot.get("grub_settings"):
+    if not kernels:
         return None
-    return installed_kernels.newest_first(kernels, like_rpm=True)[0]
+    newest = installed_kernels.newest_first(kernels, like_rpm=True)[0]
+    setting = (boot.get("grub_settings") or {}).get("GRUB_DEFAULT", "saved")
+    wanted = boot.get("next_entry") or (boot.get("saved_entry") if setting == "saved" else setting)
+    if wanted in (None, "0"):
+        # Without a saved entry it is what the installation of the newest kernel left.
+        return newest if setting is not None and (state.get("new_kernel_default") is not False or wanted) else None
+    found = _BLS_ID.fullmatch(wanted) or _RPM_TITLE.search(wanted)
+    return found.group("release") if found else None
 
 
 def _debian(state: t.Mapping[str, t.Any]) -> bool:
@@ -67,7 +76,7 @@ def named(state: t.Mapping[str, t.Any], wanted: t.Optional[str]) -> t.Optional[s
         if wanted.rpartition(">")[2] in (entry["id"], entry["title"]) or wanted == str(place) and entry.get("machine_id"):
             return entry["kernel"]
     kernels = installed_kernels.newest_first(row["release"] for row in installed_kernels.listed(state) if row.get("image"))
-    found = _TITLE.fullmatch(wanted) or _ID.fullmatch(wanted) or _BLS_ID.fullmatch(wanted)
+    found = _TITLE.fullmatch(wanted) or _ID.fullmatch(wanted) or _BLS_ID.fullmatch(wanted) or _RPM_TITLE.search(wanted)
     if found:
         return found.group("release")
     return choose(kernels, dict(boot.get("grub_settings") or {}, GRUB_DEFAULT=wanted), {}) if kernels and not boot.get("entries") else None

@@ -59,7 +59,14 @@ def _orphans(ctx: Context, others: t.Iterable[str]) -> t.List[str]:
 def _not_found(ctx: Context) -> bool:
     """Whether a build already failed for want of this kernel's headers."""
     failed = {row["kernel"] for row in ctx.state.get("dkms_failures") or [] if row.get("reason") == "headers_missing"}
-    return ctx.kernel in failed or ctx.kernel in ((ctx.state.get("build") or {}).get("headers_not_found") or [])
+    failed |= set((ctx.state.get("build") or {}).get("headers_not_found") or [])
+    return ctx.kernel in failed or bool(_common(ctx))
+
+
+def _common(ctx: Context) -> t.List[str]:
+    """The half of Debian's headers that all flavours of a kernel share, where a build missed just that."""
+    told = (ctx.state.get("build") or {}).get("headers_not_found") or []
+    return ["linux-headers-" + name for name in told if name.endswith("-common") and (ctx.kernel or "").startswith(name[:-len("common")])]
 
 
 def headers_mismatch(ctx: Context) -> t.Iterator[Hit]:
@@ -75,7 +82,7 @@ def headers_missing(ctx: Context) -> t.Iterator[Hit]:
     if not ctx.kernel or ctx.container and not ctx.installed_kernel or any(True for hit in headers_mismatch(ctx)):
         return
     failed, there = _not_found(ctx), _there(ctx)
-    if failed and there is not True or there is False and _builds(ctx):
+    if failed and (there is not True or _common(ctx)) or there is False and _builds(ctx):
         yield Hit(ctx.kernel, "Kernel %s is installed without its headers, so no module can be built for it." % ctx.kernel,
                   context="failed" if failed else "default", do=() if ctx.plan else _install(ctx))
 
@@ -87,8 +94,8 @@ def _builds(ctx: Context) -> bool:
 
 
 def _install(ctx: Context) -> t.Tuple[Row, ...]:
-    package = _wanted(ctx)
-    return (step("install_exact", package),) if package and package not in _unavailable(ctx) else ()
+    gone = _unavailable(ctx)
+    return tuple(step("install_exact", package) for package in [*_common(ctx), _wanted(ctx)] if package and package not in gone)
 
 
 def _unavailable(ctx: Context) -> t.List[str]:
@@ -155,7 +162,12 @@ def _own_compiler(ctx: Context) -> t.Optional[Row]:
 def compiler_mismatch(ctx: Context) -> t.Iterator[Hit]:
     """A module is built by the compiler that built the kernel, or one of its major release."""
     kernel, own, log = _kernel_compiler(ctx), _own_compiler(ctx), _log(ctx)
-    if not kernel or not own or ctx.container or log.get("cause") not in _OWN_LOG:
+    absent = log.get("missing_compiler")
+    if absent and re.search(r"\d", absent):
+        yield Hit("kernel %s, which is not installed" % absent, "The build for kernel %s calls %s, the kernel's own compiler, which is not installed." % (
+            ctx.kernel or "", absent), do=_with_compiler(ctx, absent, log))
+        return
+    if not kernel or not own or ctx.container or log.get("cause") not in _OWN_LOG or log.get("plain_compiler"):
         return
     same = _family(kernel) == (_family(own) if own["program"] != "cc" else _family(kernel)) and _major(kernel) == _major(own)
     if same or not _major(kernel) or not _major(own) or ctx.os.get("id") in _NAMES_ITS_COMPILER and not log.get("option"):
@@ -192,9 +204,11 @@ def module_makefile_calls_plain_gcc(ctx: Context) -> t.Iterator[Hit]:
     kernel, own = _kernel_compiler(ctx), _own_compiler(ctx)
     if log.get("plain_compiler"):
         about = "%s/%s" % (log["module"], log["version"]) if log.get("module") else "the module"
-        yield Hit("%s: %s" % (about, log["plain_compiler"]), "The makefile of %s calls plain %s, which is not installed%s." % (
-            about, log["plain_compiler"], " (the kernel's compiler is %s)" % kernel["program"] if kernel else ""),
-            do=(step("install_exact", "gcc"),))
+        absent = log.get("missing_compiler")
+        yield Hit("%s: %s" % (about, log["plain_compiler"]), "The makefile of %s calls plain %s, which is %s%s." % (
+            about, log["plain_compiler"], "not installed" if absent else "not the compiler that the build asks for",
+            " (the kernel's compiler is %s)" % kernel["program"] if kernel else ""),
+            do=(step("install_exact", "gcc") if absent else step("manual", "let the makefile of %s use $(CC)" % about),))
     elif kernel and own and _major(kernel) and _major(own) and _major(kernel) != _major(own):
         for path in build.get("plain_gcc") or []:
             yield Hit(path, "%s calls plain gcc, which is %s here, while the kernel was built by %s: CC of the build does not reach it." % (

@@ -163,3 +163,40 @@ def test_settings_as_cat_and_grep_print_them(text):
 def test_environment_as_grub_editenv_lists_it(text, expected):
     assert parse_boot.parse_grubenv(text) == (expected, [])
     assert parse_boot.parse_default_grub("").value == {}
+
+
+LISTED = """menuentry 'Ubuntu' --class ubuntu $menuentry_id_option 'gnulinux-simple-ab' {
+submenu 'Advanced options for Ubuntu' $menuentry_id_option 'gnulinux-advanced-ab' {
+\tmenuentry 'Ubuntu, with Linux 5.15.0-101-generic' --class ubuntu $menuentry_id_option 'gnulinux-5.15.0-101-generic-advanced-ab' {
+\tmenuentry 'Ubuntu, with Linux 5.15.0-91-generic' --class ubuntu $menuentry_id_option 'gnulinux-5.15.0-91-generic-advanced-ab' {
+menuentry 'UEFI Firmware Settings' $menuentry_id_option 'uefi-firmware' {
+"""
+
+
+@pytest.mark.parametrize("numbers", [False, True])
+def test_the_lines_that_grep_finds(numbers):
+    text = "".join("%s%s" % ("%d:" % number if numbers else "", line) for number, line in enumerate(LISTED.splitlines(True), 100))
+    entries, problems = parse_boot.parse_grub_menu(text)
+    assert problems == [] and [(item["number"], item["kernel"]) for item in entries] == [
+        ("0", "5.15.0-101-generic"), ("1", None), ("1>0", "5.15.0-101-generic"), ("1>1", "5.15.0-91-generic"), ("2", None)]
+
+
+@pytest.mark.parametrize("text,expected", [
+    ("linux-image-6.8.0-1-generic\nlinux-base\n", ["linux-base", "linux-image-6.8.0-1-generic"]), ("*** System restart required ***\n", []),
+    ("No core libraries or services have been updated since boot-up.\nReboot should not be necessary.\n", None),
+    ("Core libraries or services have been updated since boot-up:\n  * kernel\n\nReboot is required to fully utilize these updates.\n", ["kernel"])])
+def test_who_asks_for_a_reboot(text, expected):
+    assert parse_boot.parse_reboot_marks(text) == (expected, [])
+
+
+@pytest.mark.parametrize("text,expected", [
+    ("# x\nUPDATEDEFAULT=yes\nDEFAULTKERNEL=kernel-core\n", True), ("UPDATEDEFAULT=\"no\"\n", False), ("DEFAULTKERNEL=kernel\n", None)])
+def test_whether_new_kernels_become_the_default(text, expected):
+    assert parse_boot.parse_sysconfig_kernel(text) == (expected, [])
+
+
+@pytest.mark.parametrize("text,expected", [
+    ("error: diskfilter writes are not supported.\nPress any key to continue...\n", "diskfilter writes are not supported"),
+    ("grub-editenv: error: environment block too small.\n", "environment block too small"), ("Sourcing file `/etc/default/grub'\ndone\n", None)])
+def test_what_grub_could_not_write(text, expected):
+    assert parse_boot.parse_grub_run(text) == (expected, [])

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.lockstep.gpu.plugins.module_utils import parse_build
+from ansible_collections.lockstep.gpu.plugins.module_utils import capture, facts_build, parse_build, parse_kernel
 
 
 @pytest.mark.parametrize("text,release,program,version", [
@@ -65,7 +65,8 @@ warning: the compiler differs from the one used to build the kernel
     ("gcc: error: unrecognized command line option \u2018-mharden-sls=all\u2019", "-mharden-sls=all", None, "compiler_mismatch"),
     ("clang: error: unknown argument: '-fconserve-stack'", "-fconserve-stack", None, "compiler_mismatch"),
     ("/bin/sh: 1: gcc: not found", None, "gcc", "plain_gcc_missing"), ("make[2]: gcc: No such file or directory", None, "gcc", "plain_gcc_missing"),
-    ("/bin/sh: line 1: cc: command not found", None, "cc", "plain_gcc_missing"),
+    ("/bin/sh: line 1: cc: command not found", None, "cc", "plain_gcc_missing"), ("make: gcc: Command not found", None, "gcc", "plain_gcc_missing"),
+    ("make CC=gcc-12\ngcc: error: unrecognized command-line option '-fx'", "-fx", "gcc", "compiler_mismatch"),
     ("a.c:1:2: error: 'struct drm_driver' has no member named 'x'", None, None, "kernel_api_changed"), ("", None, None, "compiler_mismatch")])
 def test_a_log(line, option, plain, cause):
     value = parse_build.parse_build_log(LOG % line).value
@@ -115,3 +116,40 @@ def test_headers_that_a_tool_looked_for(text, expected):
     ("Package kernel-devel-5.14.0-427.13.1.el9_4.x86_64 is already installed.", []), ("E: Unable to locate package linux-headers-generic", [])])
 def test_headers_that_no_archive_has(text, expected):
     assert parse_build.headers_unavailable(text) == expected
+
+
+def test_links_of_a_live_node(tmp_path):
+    programs, alternatives = tmp_path / "usr/bin", tmp_path / "etc/alternatives"
+    programs.mkdir(parents=True)
+    alternatives.mkdir(parents=True)
+    links = facts_build.PROBES["compiler_link"][1]
+    with pytest.raises(capture.Absent):
+        links(str(tmp_path), None)
+    (programs / "gcc-12").write_text("")
+    for path, target in ((programs / "cc", "/etc/alternatives/cc"), (alternatives / "cc", "/usr/bin/gcc"), (programs / "gcc", "gcc-12")):
+        path.symlink_to(target)
+    text = links(str(tmp_path), None)
+    assert "/etc/alternatives/cc -> /usr/bin/gcc\n" in text and parse_build.parse_compiler_link(text) == ("gcc-12", [])
+
+
+@pytest.mark.parametrize("text,expected", [
+    ("6.8.0-40-generic\n", "6.8.0-40-generic"), ("Linux node-a 5.15.0-91-generic #101-Ubuntu SMP Tue x86_64 GNU/Linux\n", "5.15.0-91-generic"),
+    ("two words\n", None), ("Linux a b c d\n", None)])
+def test_uname(text, expected):
+    assert parse_kernel.parse_uname(text).value == expected
+
+
+@pytest.mark.parametrize("text,expected", [
+    ("/boot/vmlinuz-6.1.0-1-amd64\n", (True, None, None)),
+    ("total 9\n-rw-r--r-- 1 root root 1 Jan  5  2024 vmlinuz-6.1.0-1-amd64\n-rw-r--r-- 1 root root 1 Jan  5  2024 initrd.img-6.1.0-1-amd64\n"
+     "lrwxrwxrwx 1 root root 1 Jan  5  2024 vmlinuz -> vmlinuz-6.1.0-1-amd64\ndrwxr-xr-x 5 root root 1 Jan  5  2024 grub\n", (True, True, None)),
+    ("config-6.1.0-1-amd64\ngrub\ninitrd.img-6.1.0-1-amd64\nlost+found\nSystem.map-6.1.0-1-amd64\nvmlinuz-6.1.0-1-amd64\n", (True, True, None)),
+    ("/boot/vmlinuz-6.1.0-1-amd64\n/boot/initrd.img-6.1.0-2-amd64\n/lib/modules/6.1.0-2-amd64/build/Makefile\n", (True, False, False))])
+def test_kernel_files(text, expected):
+    value, problems = parse_kernel.parse_kernel_files(text)
+    row = value["6.1.0-1-amd64"]
+    assert (row["image"], row["initramfs"], row["headers"]) == expected and problems == []
+
+
+def test_what_is_no_list_of_kernels():
+    assert parse_kernel.parse_kernel_files("hello\n").problems == ["line 1 is not understood: hello"]

@@ -104,7 +104,11 @@ def rpm_state(*kernels, **more):
 def test_rpm_systems_boot_the_newest_kernel_of_the_variant_that_runs():
     assert next_boot.next_kernel(rpm_state(EL_OLD, EL_NEW, EL_64K)) == EL_NEW
     assert next_boot.next_kernel(rpm_state(EL_OLD, EL_NEW, new_kernel_default=False)) is None
-    assert next_boot.next_kernel(rpm_state(EL_OLD, EL_NEW, boot={"environment": {"saved_entry": "0"}})) is None
+    saved = {"saved_entry": "0123456789abcdef0123456789abcdef-" + EL_OLD}
+    assert next_boot.next_kernel(rpm_state(EL_OLD, EL_NEW, boot=dict(saved, environment=saved))) == EL_OLD
+    assert next_boot.next_kernel(rpm_state(EL_OLD, EL_NEW, boot=dict(saved, grub_settings={"GRUB_DEFAULT": "0"}))) == EL_NEW
+    assert next_boot.next_kernel(rpm_state(EL_OLD, EL_NEW, boot={"saved_entry": "Rocky Linux (%s) 9.0 (Blue Onyx)" % EL_OLD})) == EL_OLD
+    assert next_boot.next_kernel(rpm_state(EL_OLD, EL_NEW, boot={"saved_entry": "3"})) is None
     assert next_boot.next_kernel(rpm_state(EL_64K)) is None
 
 
