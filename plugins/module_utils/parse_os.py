@@ -66,9 +66,9 @@ def parse_secure_boot(text):
     """`mokutil --sb-state`, also `bootctl status` (the live probe writes the same from the EFI variable) to True or False."""
     # shim's own switch: then the kernel does not ask for signatures either.
     off = re.search(r"SecureBoot validation is disabled in shim", text)
-    if re.search(r"^\s*(?:SecureBoot|Secure Boot:) enabled", text, re.MULTILINE) and not off:
+    if re.search(r"^[ \t]{0,20}(?:SecureBoot|Secure Boot:) enabled", text, re.MULTILINE) and not off:
         return Parsed(True, [])
-    if off or re.search(r"^\s*(?:SecureBoot|Secure Boot:) disabled|EFI variables are not supported|doesn't support Secure Boot", text, re.MULTILINE):
+    if off or re.search(r"^[ \t]{0,20}(?:SecureBoot|Secure Boot:) disabled|EFI variables are not supported|doesn't support Secure Boot", text, re.MULTILINE):
         return Parsed(False, [])
     return Parsed(None, ["no SecureBoot state in it"])
 
