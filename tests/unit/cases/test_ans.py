@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from . import case
+from .recorded import failed, judged
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 
@@ -134,3 +135,31 @@ def tasks(node):
         yield node
     for part in (node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()):
         yield from tasks(part)
+
+
+def test_ans_06_the_change_of_a_held_package_is_meant():
+    want, manager = case.expected("ans-06")["parsed"], case.state("ans-06")["package_manager"]
+    assert sorted(manager["holds"]) == sorted(want["held"]) and manager["run"]["held_changed"]
+    plan = case.record("ans-06")["plan"]
+    moves = [row for row in plan if row["action"] == "install_exact"]
+    assert all(row["allow_change_held_packages"] is True for row in moves) and "force" not in str(plan)
+    assert {row["target"] for row in plan if row["action"] == "hold"} == {row["target"].partition("=")[0] for row in moves} == set(want["held"])
+
+
+def test_ans_07_an_empty_list_of_holds_is_known():
+    assert case.state("ans-07")["package_manager"]["holds"] == case.expected("ans-07")["parsed"]["held"]
+    assert not [row for row in case.record("ans-07")["findings"] if row["code"] != "package_not_held" and row["severity"] == "error"
+                and row["code"] != "meta_package_not_held"]
+
+
+def test_ans_08_who_holds_the_lock():
+    want, (first, _other) = case.expected("ans-08")["parsed"], case.state("ans-08")["package_manager"]["locks"]
+    locks = {row["pid"]: row for row in case.state("ans-08")["package_manager"]["locks"]}
+    assert (locks[want["pid"]]["path"], locks[want["pid"]]["process"]) == (want["lock"], want["process"]) and first["pid"] in locks
+    assert {action for action, _target in steps("ans-08")} == {"wait_for_lock", "retry"}
+
+
+@pytest.mark.parametrize("msg", ["E: Unable to locate package cuda-drivers\n", "E: Sub-process /usr/bin/dpkg returned an error code (1)\n"])
+def test_ans_08_another_error_is_not_tried_again(msg):
+    record = judged({"os": "ubuntu-24.04"}, ansible_result=failed(json.dumps({"failed": True, "msg": msg}), 2))
+    assert not {row["action"] for row in record["plan"]} & {"wait_for_lock", "retry"}

@@ -137,7 +137,8 @@ SWITCH = ("The following packages have unmet dependencies:\n libnvidia-compute-5
           "E: Error, pkgProblemResolver::Resolve generated breaks, this may be caused by held packages.\n")
 SERVER = "".join("ii  %s-535-server 535.183.01-0ubuntu0.22.04.1 amd64 x\n" % name for name in ("nvidia-driver", "nvidia-dkms", "libnvidia-compute"))
 UNMET_550 = ("The following packages have unmet dependencies:\n"
-             " nvidia-driver-550 : Depends: libnvidia-gl-550 (= 550.54.15-0ubuntu1) but 550.163.01-0ubuntu1 is to be installed\n                     Depends: nvidia-dkms-550 (<= 550.54.15-1)\nE: Unable to correct problems, you have held broken packages.\n")
+             " nvidia-driver-550 : Depends: libnvidia-gl-550 (= 550.54.15-0ubuntu1) but 550.163.01-0ubuntu1 is to be installed\n"
+             "                     Depends: nvidia-dkms-550 (<= 550.54.15-1)\nE: Unable to correct problems, you have held broken packages.\n")
 LATER = ('fatal: [n1]: FAILED! => {"changed": false, "msg": "A later version is already installed", "invocation": {"module_args": {"deb": '
          '"https://developer.download.nvidia.com/compute/cuda/repos/ubuntu2204/x86_64/cuda-keyring_1.0-1_all.deb"}}}')
 TOOLKIT = "nvidia-container-toolkit\t1.17.8-1\tii \nnvidia-container-toolkit-base\t1.17.8-1\tii \nlibnvidia-container-tools\t%s\tii \n"
