@@ -115,9 +115,15 @@ def ofed_fails_to_build_on_kernel(ctx: Context) -> t.Iterator[Hit]:
             continue
         mainline = re.fullmatch(r"\d+\.\d+(\.\d+)?", ctx.kernel)
         if (mainline or not row.get("mainline")) and knowledge.numbers(ctx.kernel)[:2] >= knowledge.numbers(row["from"])[:2]:
-            name = "MLNX_OFED" if want == "mlnx" else "DOCA-OFED"
-            yield Hit("%s %s@%s" % (name, found.label(ctx), ctx.kernel), "%s %s does not build for kernel %s; it is known not to build from %s on." % (
-                name, found.label(ctx), ctx.kernel, row["from"]), row.get("source"), "default" if row.get("source") else "reported")
+            yield Hit("%s@%s" % (_called(ctx), ctx.kernel), "%s does not build for kernel %s; it is known not to build from %s on." % (
+                _called(ctx), ctx.kernel, row["from"]), row.get("source"), "default" if row.get("source") else "reported")
+
+
+def _called(ctx: Context) -> str:
+    """The vendor's stack as people call it, with the version that the stack names."""
+    ofed = ctx.stack.get("ofed") or {}
+    doca = found.provider(ctx) == "doca"
+    return " ".join(["DOCA-OFED" if doca else "MLNX_OFED", str((ofed.get("doca") if doca else None) or ofed.get("version") or "")]).strip()
 
 
 def _nic_names(ctx: Context) -> t.List[str]:
@@ -143,9 +149,8 @@ def ofed_not_for_nic(ctx: Context) -> t.Iterator[Hit]:
             last, have = (row["last"], version["release"] if version else None) if row.get("last") else (row.get("last_doca"), ofed.get("doca"))
             if last and (not have or knowledge.numbers(have)[:2] <= knowledge.numbers(last)[:2]):
                 continue
-            name = "MLNX_OFED" if provider == "mlnx" else "DOCA-OFED"
-            yield Hit("%s with %s %s" % (nic, name, found.label(ctx)), "%s %s does not support %s%s; take %s." % (
-                name, found.label(ctx), nic, ", %s is the last that does" % last if last else "", row["advice"]), row.get("source"),
+            yield Hit("%s with %s" % (nic, _called(ctx)), "%s does not support %s%s; take %s." % (
+                _called(ctx), nic, ", %s is the last that does" % last if last else "", row["advice"]), row.get("source"),
                 "default" if row.get("source") else "reported")
 
 
@@ -163,9 +168,8 @@ def ofed_not_for_os(ctx: Context) -> t.Iterator[Hit]:
         # A release that somebody names may have come later; one that nobody names is any.
         wants = (ctx.stack.get("modules") or {}).get(row.get("needs"))
         context = "default" if not row.get("needs") or wants or not ofed.get("version") else "unwanted"
-        name = "DOCA-OFED %s" % doca if doca else "MLNX_OFED %s" % ofed.get("version", "")
-        yield Hit("%s@%s %s" % (name.strip(), ctx.os["id"], row["release"]), "%s does not work with %s %s: %s." % (
-            name.strip(), ctx.os["id"], row["release"], row["why"]), row["source"], context)
+        yield Hit("%s@%s %s" % (_called(ctx), ctx.os["id"], row["release"]), "%s does not work with %s %s: %s." % (
+            _called(ctx), ctx.os["id"], row["release"], row["why"]), row["source"], context)
 
 
 def _same_series(version: str, series: str) -> bool:
