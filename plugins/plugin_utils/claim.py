@@ -153,10 +153,6 @@ def _os(fields: Row, facts: knowledge.Facts, notes: t.List[str]) -> Row:
         found = claim_text.system(text)
         _note(notes, "os", text, found)
         fields = {**found, **fields}
-        # A medium of 22.04 says which kernel came with it; the release is the same.
-        point = re.search(r"(?<![\d.])\d\d\.\d\d\.\d{1,2}(?![\d.])", text)
-        if point and found.get("release"):
-            fields.setdefault("point", point.group())
     fields = claim_text.system_fields(fields)
     return {"os": fields} if fields else {}
 

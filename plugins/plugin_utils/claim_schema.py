@@ -22,8 +22,6 @@ def several(reader: Reader) -> Reader:
 
 
 FIELDS: t.Dict[str, t.Dict[str, Field]] = {
-    # point: the point release of a release that has them (22.04.3 of 22.04)
-    "os": {"point": Field(text)},
     # point: the point release whose medium was installed (22.04.3)
     "os": {"point": Field(text)},
     # compiler: what built the kernel; headers: false where they are known to be missing; kaslr: the kernel randomises addresses in a

@@ -12,8 +12,10 @@ from . import known
 KNOWN, UNSEEN = known.rows("bad.yml", "rows"), known.rows("unseen.yml", "bad")
 # Rows without a public source of their own, whose combination another fact with a public source refuses.
 COVERED = {
-    "fm-mismatch-7": "fabric_manager_version_differs", "dkms-no-headers": "build_headers_missing", "nccl-cuda13-on-12": "nccl_cuda_major_differs",
-    "cx3-ofed51": "ofed_not_for_nic", "gcc-560-68aws": "build_compiler_differs", "cuda13-on-550-geforce": "cuda_not_supported_by_driver", "cuda132-on-122": "cuda_not_supported_by_driver",
+    "fm-mismatch-7": "fabric_manager_version_differs", "dkms-no-headers": "build_headers_missing",
+    "nccl-cuda13-on-12": "nccl_cuda_major_differs",
+    "cx3-ofed51": "ofed_not_for_nic", "gcc-560-68aws": "build_compiler_differs",
+    "cuda13-on-550-geforce": "cuda_not_supported_by_driver", "cuda132-on-122": "cuda_not_supported_by_driver",
 }
 # What these say cannot be decided by what they name: a board that also works, with the same words.
 UNDECIDABLE = {"peermem-symver"}
