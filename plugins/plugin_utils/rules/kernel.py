@@ -81,9 +81,14 @@ def unlocked_kernel_installed(ctx: Context) -> t.Iterator[Hit]:
         return
     entries = (ctx.state.get("boot") or {}).get("entries") or []
     kernels = [row["release"] for row in ctx.kernels if row.get("image") is not False] or [row["kernel"] for row in entries if row["kernel"]]
-    newest = installed_kernels.newest_first([*kernels, locked], like_rpm=installed_kernels.rpm(ctx.state))
+    # DKMS builds for a kernel that has come; where the build failed, the next boot into it lacks the module.
+    failed = {row["kernel"] for row in ctx.state.get("dkms_failures") or [] if row.get("kernel") and row.get("reason") == "build_failed"} - {locked}
+    like_rpm = installed_kernels.rpm(ctx.state)
+    newest = installed_kernels.newest_first([*dict.fromkeys([*kernels, *sorted(failed)]), locked], like_rpm=like_rpm)
     for release in newest[:newest.index(locked)]:
-        yield Hit(release, "Kernel %s is installed, which is newer than the stack's %s." % (release, locked))
+        do = (step("remove", "%s %s" % ("kernel" if like_rpm else "linux-image/headers", release)),) if release in failed else ()
+        yield Hit(release, "Kernel %s is installed, which is newer than the stack's %s%s." % (
+            release, locked, "; DKMS could not build for it" if release in failed else ""), do=do)
 
 
 def meta_package_not_held(ctx: Context) -> t.Iterator[Hit]:

@@ -16,7 +16,7 @@ DEFAULT_CERTIFICATE = "/var/lib/dkms/mok.pub"
 
 
 def _on(ctx: Context) -> bool:
-    return not ctx.container and ctx.secure_boot is True
+    return not ctx.container and ctx.state.get("secure_boot") is True
 
 
 def _keys(ctx: Context) -> Row:
