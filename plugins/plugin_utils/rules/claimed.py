@@ -73,7 +73,9 @@ def locked(ctx: Context, of: t.Optional[str]) -> t.Optional[str]:
     if of == "fabric":
         named = (stack.get("fabric") or {}).get("manager") or "auto"
         return named if named[0].isdigit() else (stack.get("driver") or {}).get("version")
-    return (stack.get(of) or {}).get("version") if of in VERSIONED else None
+    version = (stack.get(of) or {}).get("version") if of in VERSIONED else None
+    # People copy a package's version; its epoch and its revision are not the product's.
+    return re.sub(r"^\d+:|-\d[\w.+~]*$", "", version) if version else None
 
 
 def fits(version: t.Optional[str], claimed: str) -> t.Optional[bool]:
@@ -145,6 +147,14 @@ def other_branch(ctx: Context, name: str) -> bool:
     """Whether a package carries another branch in its name than the claim's."""
     branch, claimed = branch_in(ctx, name), locked(ctx, product(ctx, name))
     return bool(branch and claimed and branch != knowledge.branch_of(claimed))
+
+
+def other_flavour(ctx: Context, row: Row) -> bool:
+    """Whether a conflict is between the two flavours of one branch: nvidia-open-580 and cuda-drivers-580."""
+    one, other = plain(str(row["package"])), plain(str(row["on"]))
+    opens = ["open" in name.split("-") for name in (one, other)]
+    return branch_in(ctx, one) == branch_in(ctx, other) and product(ctx, one) == product(ctx, other) == "driver" and opens[0] != opens[1] and (
+        branch_in(ctx, one) is not None or {one, other} <= {"nvidia-open", "cuda-drivers", "nvidia-driver", "nvidia-driver-open"})
 
 
 def counts_for_itself(ctx: Context, name: str, version: t.Optional[str]) -> bool:

@@ -9,6 +9,7 @@ import typing as t
 
 from ansible_collections.lockstep.gpu.plugins.plugin_utils import actions, knowledge
 
+from . import claimed
 from . import fabric_facts as facts
 from .context import Context, Hit, Row, listed, upstream
 
@@ -18,39 +19,33 @@ _COUPLED = re.compile(r"(libnvidia-nscq|libnvsdm|nvidia-imex|nvlink5)(-\d+)?")
 _START = actions.step("start_service", SERVICE)
 
 
-def _move(ctx: Context, name: str, version: str) -> Row:
-    """The step that brings a package to a version; its revision stays where it is a plain number."""
-    have = (ctx.packages.get(name) or {}).get("version") or ""
-    revision = re.search(r"-\d+$", have)
-    lower = upstream(have) and knowledge.numbers(version) < knowledge.numbers(upstream(have) or "")
-    return actions.step("downgrade_exact" if lower else "install_exact", "%s=%s%s" % (name, version, revision.group() if revision else ""))
+def _wanted(ctx: Context) -> t.Optional[str]:
+    """The version that the stack has for fabric manager: its own, else the driver's."""
+    return facts.exact((ctx.stack.get("driver") or {}).get("version")) or facts.exact((ctx.stack.get("fabric") or {}).get("manager"))
 
 
 def _align(ctx: Context, manager: str, driver: str) -> t.Tuple[Row, ...]:
     """The steps that make fabric manager equal to the driver: the stack's, where it has one, which the driver's own rules bring."""
-    wanted = facts.exact((ctx.stack.get("driver") or {}).get("version"))
+    wanted = _wanted(ctx)
     # Where the packages agree, only the module in memory is the old one, and the rules about the driver say so.
     if manager in (wanted, None if wanted else facts.driver_packages(ctx)):
         return (_START,)
-    names = sorted(facts.manager_packages(ctx)) or [facts.package_name(ctx, wanted or driver)]
-    return (*(_move(ctx, name, wanted or driver) for name in names), _START)
+    names = facts.manager_packages(ctx) or {facts.package_name(ctx, wanted or driver): None}
+    return (*(claimed.move(ctx, name, names[name], wanted or driver) for name in sorted(names)), _START)
 
 
 def fabric_manager_version_differs(ctx: Context) -> t.Iterator[Hit]:
     """Fabric manager has exactly the driver's version; it refuses to start with any other, also of the same branch."""
-    manager, driver = facts.manager_version(ctx), facts.driver_version(ctx)
-    wanted = facts.exact((ctx.stack.get("driver") or {}).get("version"))
-    if facts.needed(ctx) is False:
-        return
-    if manager and driver:
-        if manager != driver:
-            yield Hit("%s / %s" % (manager, driver), "Fabric manager %s does not start with driver %s: the two must be exactly equal." % (manager, driver),
-                      _GUIDE, do=_align(ctx, manager, driver))
+    manager, driver, wanted = facts.manager_version(ctx), facts.driver_version(ctx), _wanted(ctx)
+    contradictions = list(_claimed(ctx))
+    if contradictions or facts.needed(ctx) is False:
+        yield from contradictions
+    elif manager and driver and manager != driver:
+        yield Hit("%s / %s" % (manager, driver), "Fabric manager %s does not start with driver %s: the two must be exactly equal." % (manager, driver),
+                  _GUIDE, do=_align(ctx, manager, driver))
     elif manager and wanted and manager != wanted:
-        yield Hit("%s / %s" % (manager, wanted), "Fabric manager %s is installed, the stack's driver is %s: the two must be exactly equal." % (
+        yield Hit("%s / %s" % (manager, wanted), "Fabric manager is %s, the stack's driver and fabric manager are %s: the two must be exactly equal." % (
             manager, wanted), _GUIDE, "installed", _align(ctx, manager, wanted))
-    elif not manager:
-        yield from _claimed(ctx)
 
 
 def _claimed(ctx: Context) -> t.Iterator[Hit]:
@@ -237,7 +232,7 @@ def revision_coupling(ctx: Context) -> t.Iterator[Hit]:
         version = upstream(row.get("version"))
         if driver and version and _COUPLED.fullmatch(name.partition(":")[0]) and version != driver:
             yield Hit("%s %s / %s" % (name, version, driver), "%s %s is installed beside driver %s: it must be exactly the driver's version." % (
-                name, row["version"], driver), _GUIDE, do=(_move(ctx, name, driver),))
+                name, row["version"], driver), _GUIDE, do=(claimed.move(ctx, name, version, driver),))
     refused = facts.fabric(ctx).get("mismatch")
     if refused and refused["user"] != refused["kernel"]:
         yield Hit("NVSwitch library %(user)s / %(kernel)s" % refused, "The NVSwitch driver %(kernel)s refused a program of version %(user)s; libnvidia-nscq "

@@ -106,9 +106,22 @@ def test_an_installed_manager_beside_the_stacks_driver():
     assert said(state, {"driver": {"version": "570.211.01"}}) == [("fabric_manager_version_differs", "570.133.20 / 570.211.01", "drift")]
 
 
+def test_manager_and_driver_are_moved_together():
+    state, stack = node(), {"driver": {"version": "535.216.03"}}
+    assert ("fabric_manager_version_differs", "535.183.01 / 535.216.03", "drift") in said(state, stack)
+    assert ("install_exact", "nvidia-fabricmanager-535=535.216.03-1") in steps(state, stack)
+    alone = {"packages": packages(nvidia_fabricmanager_535="535.183.01-1")}
+    assert said(alone, {"fabric": {"manager": "535.216.03"}}) == [("fabric_manager_version_differs", "535.183.01 / 535.216.03", "drift")]
+    assert said(alone, {"fabric": {"manager": "535"}}) == [] and said(node(), {"driver": {"version": "535.183.01"}, "fabric": {"manager": "535.183.01"}}) == []
+    # A stack that contradicts itself is refused, whatever the node has.
+    assert said(node(), {"driver": {"version": "535.183.01"}, "fabric": {"manager": "535.216.03"}}) == [
+        ("fabric_manager_version_differs", "535.216.03 / 535.183.01", "blocked")]
+
+
 def transaction(**parts):
-    rows = {kind: [{"name": name.replace("_", "-"), "version": version} for name, version in names.items()] for kind, names in parts.items()}
-    return {"package_manager": {"transaction": dict({"install": [], "upgrade": [], "downgrade": [], "remove": []}, **rows)}}
+    usual = {"arch": "amd64", "old": None, "origin": None}
+    rows = {kind: [dict(usual, name=name.replace("_", "-"), version=version) for name, version in names.items()] for kind, names in parts.items()}
+    return {"package_manager": {"transaction": dict({"install": [], "upgrade": [], "downgrade": [], "remove": [], "tool": "apt", "error": None}, **rows)}}
 
 
 def test_transactions():
@@ -213,7 +226,8 @@ def test_a_revision_that_was_guessed():
     assert said({"package_manager": manager}) == [
         ("revision_coupling", "nvidia-fabricmanager-570=570.133.20-0ubuntu1, archive: 570.133.20-1", "drift")]
     assert steps({"package_manager": manager}) == [("install_exact", "nvidia-fabricmanager-570=570.133.20-1")]
-    gone = {"run": manager["run"], "policy": {"nvidia-fabricmanager-570": {"table": [{"version": "570.211.01-1"}]}}}
+    row = {"version": "570.211.01-1", "priority": 500, "installed": False, "origins": [{"priority": 500, "uri": "https://repo.example.org", "suite": None}]}
+    gone = {"run": manager["run"], "policy": {"nvidia-fabricmanager-570": {"installed": None, "candidate": "570.211.01-1", "pin": None, "table": [row]}}}
     assert said({"package_manager": gone}) == []
 
 
