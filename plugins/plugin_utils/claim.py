@@ -217,9 +217,18 @@ def _kernel(fields: Row, facts: knowledge.Facts, notes: t.List[str]) -> Row:
 def _ofed(fields: Row, facts: knowledge.Facts, notes: t.List[str]) -> Row:
     text = _text(fields, "version")
     if text is not None:
-        found = claim_text.ofed(text)
+        # A bare number is a release of whichever product is named beside it.
+        found = claim_text.ofed("doca " + text if fields.get("provider") == "doca" and re.match(r"\d", text) else text)
         _note(notes, "ofed", text, found)
         fields = {**found, **fields}
+    said = fields.get("provider")
+    if isinstance(said, str) and said not in ("inbox", "mlnx", "doca") and claim_text.ofed(said).get("provider"):
+        fields["provider"] = claim_text.ofed(said)["provider"]
+    told = _text(fields, "doca")
+    if told is not None:
+        found = claim_text.ofed("doca " + told)
+        _note(notes, "doca", told, "doca" in found)
+        fields = {**({"doca": found["doca"]} if "doca" in found else {}), **fields}
     return {"ofed": fields} if fields else {}
 
 

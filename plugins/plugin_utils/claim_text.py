@@ -17,10 +17,13 @@ Row = t.Dict[str, t.Any]
 SYSTEMS = (
     (r"rhcos|(?:red\s?hat\s)?coreos|openshift", "rhcos"), (r"sle[-\s]?micro", "sle-micro"), (r"container[-\s]optimi[sz]ed os|cos(?=[-\s]?\d)", "cos"),
     (r"ubuntu", "ubuntu"), (r"debian", "debian"), (r"rocky", "rocky"), (r"alma", "almalinux"), (r"centos", "centos"), (r"fedora", "fedora"),
-    (r"oracle\s?linux|ol(?=[\d\W]|$)", "ol"), (r"amazon|amzn|al(?=2(?:023)?\b)", "amzn"), (r"azure\s?linux|azl(?=\d)", "azurelinux"), (r"mariner", "mariner"),
+    (r"oracle\s?linux|ol(?=[\d\W]|$)", "ol"), (r"amazon|amzn|al\s?(?=2(?:023)?\b)", "amzn"), (r"azure\s?linux|azl(?=\d)", "azurelinux"),
+    (r"mariner", "mariner"),
     (r"opensuse[-\s]?leap", "opensuse-leap"), (r"sles|sle(?=[\d\s-])|suse linux enterprise", "sles"),
     (r"rhel|red\s?hat|enterprise linux|el(?=[\d\s-]+)", "rhel"),
 )
+# DGX OS by its major release: the Ubuntu that it is made of (docs.nvidia.com/dgx/dgx-os-7-user-guide and its predecessors).
+DGX_OS = {"4": "18.04", "5": "20.04", "6": "22.04", "7": "24.04"}
 CODENAMES = {"focal": "20.04", "jammy": "22.04", "noble": "24.04", "bullseye": "11", "bookworm": "12", "trixie": "13"}
 ARCHITECTURES = {"amd64": "x86_64", "x86-64": "x86_64", "arm64": "aarch64", "sbsa": "aarch64"}
 GLOB = re.compile(r"[*?\[\]^~!|]")
@@ -163,6 +166,9 @@ def system(text: str) -> Row:
         found = _system(place.lower())
         if found:
             return found
+    dgx = re.match(r"\s*dgx[-_ ]?(?:os)?[-_ v]*(\d)\b", text.lower())
+    if dgx and dgx.group(1) in DGX_OS:
+        return {"id": "ubuntu", "release": DGX_OS[dgx.group(1)]}
     plain = re.fullmatch(r"([a-z]+)[-_ ]?(\d[\d.]*)", text.strip().lower())
     return {"id": plain.group(1), "release": plain.group(2)} if plain else {}
 

@@ -84,7 +84,7 @@ def kaslr_breaks_cuda(ctx: Context) -> t.Iterator[Hit]:
 
 def doca_moves_kernel(ctx: Context) -> t.Iterator[Hit]:
     """DOCA's dependency on the headers' metapackage does not bring another kernel."""
-    unheld = (ctx.stack.get("expect") or {}).get("hold") is False
+    unheld = False in ((ctx.stack.get("expect") or {}).get("hold"), ctx.claimed_kernel.get("held"))
     if ctx.purpose == "install" and unheld and (ctx.stack.get("ofed") or {}).get("provider") == "doca" and ctx.os.get("id") == "debian":
         yield Hit("linux-headers-amd64", "doca-ofed depends on linux-headers-amd64, which is not held: apt may bring and boot a kernel without the driver.")
 

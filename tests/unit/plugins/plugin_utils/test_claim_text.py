@@ -64,7 +64,8 @@ def test_kernels(text, expected):
 @pytest.mark.parametrize(("text", "expected"), [
     ("Ubuntu 22.04.5", "ubuntu 22.04"), ("ubuntu22.04", "ubuntu 22.04"), ("ubuntu-2204-lts", "ubuntu 22.04"),
     ("Ubuntu 24.04 LTS (Noble Numbat)", "ubuntu 24.04"),
-    ("Ubuntu jammy", "ubuntu 22.04"), ("DGX OS 7.4.0 (Ubuntu 24.04)", "ubuntu 24.04"), ("Ubuntu 20.04 (KVM guests)", "ubuntu 20.04"),
+    ("Ubuntu jammy", "ubuntu 22.04"), ("DGX OS 6.2", "ubuntu 22.04"), ("dgx-7.2.3", "ubuntu 24.04"), ("AL 2", "amzn 2"),
+    ("DGX OS 7.4.0 (Ubuntu 24.04)", "ubuntu 24.04"), ("Ubuntu 20.04 (KVM guests)", "ubuntu 20.04"),
     ("Ubuntu 22.04 based", "ubuntu 22.04"), ("RHEL 9.2", "rhel 9.2"), ("Red Hat Enterprise Linux 8.10", "rhel 8.10"), ("rhel810", "rhel 8.10"),
     ("el9", "rhel 9"),
     ("EL 9.8", "rhel 9.8"), ("almalinux8.10", "almalinux 8.10"), ("Rocky Linux 9", "rocky 9"), ("Oracle Linux 8.10 RHCK", "ol 8.10"), ("ol9", "ol 9"),
@@ -157,3 +158,12 @@ def test_a_minor_release_has_its_major_s_row(system, row):
     ("NVIDIA A100-SXM4-80GB", "Ampere"), ("nvidia_gb300", "Blackwell Ultra"), ("a3-highgpu-8g", None), ("RTX 6000", None)])
 def test_products_as_people_name_them(product, architecture):
     assert (knowledge.gpu(knowledge.load(), product) or {}).get("architecture") == architecture
+
+
+@pytest.mark.parametrize(("value", "expected"), [
+    ({"provider": "doca", "version": "3.2.1"}, {"provider": "doca", "doca": "3.2.1"}), ({"provider": "doca", "version": "24.10-1.1.4.0"}, {
+        "provider": "doca", "version": "24.10-1.1.4.0"}), ({"provider": "MLNX_OFED", "version": "5.8-3.0.7.0"}, {"provider": "mlnx", "version": "5.8-3.0.7.0"}),
+    ({"provider": "doca", "doca": "3.2."}, {"provider": "doca", "doca": "3.2"}), ({"provider": "doca", "doca": "2026-01"}, {"provider": "doca"}),
+    ({"provider": "doca", "doca": "3.2.1"}, {"provider": "doca", "doca": "3.2.1"})])
+def test_rdma_in_keys_of_its_own(value, expected):
+    assert stack.expand({"ofed": value}, exact=False)["ofed"] == expected
