@@ -63,6 +63,9 @@ def _runs(reader, result):
     """(what all transcripts say, the transaction that they announce); None where there is no transcript."""
     simulated = reader.told("apt_simulation", lambda text, rc: Parsed((parse_apt_actions.parse_simulation(text).value, _said(text, rc)), []))
     told = [_said(result["text"])] if result else []
+    if result and not simulated:
+        # In check mode Ansible's module simulates.
+        simulated = (parse_apt_actions.parse_simulation(result["text"]).value, told.pop())
     told += [simulated[1]] if simulated else []
     run = reader.told("apt_run", parse_apt_run.parse_apt_run)
     told += [run] if run else []

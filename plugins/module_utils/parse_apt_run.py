@@ -25,6 +25,8 @@ _BLOCKS = (
     ("held", re.compile(r"The following held packages will be changed:|Changing held packages:")),
     ("kept", re.compile(r"The following packages have been kept back:|Not upgrading(?: yet due to phasing)?:")),
     ("failed", re.compile(r"(?:E: )?Errors were encountered while processing:")),
+    # dpkg --audit: a heading of several lines, then names with their descriptions.
+    ("audited", re.compile(r"The following packages (?:have been unpacked but not yet configured|are only half (?:configured|installed)|are in a mess)\b.*")),
     ("replaced", re.compile(r"However,? the following packages replace it:|Package \S+ is a virtual package provided by:")),
     ("unsigned", re.compile(r"WARNING: The following packages cannot be authenticated!")),
 )
@@ -42,7 +44,9 @@ _LOCKS = (
     re.compile(r"(?:Unable|Failed) to lock (?:directory|the list directory) (?P<path>/\S+?)/?\s*$"),
 )
 _MISSING_VERSION = re.compile(r"Version '([^']+)' for '([^']+)' was not found")
-_MISSING = re.compile(r"Unable to locate package (\S+)|[Nn]o package matching '([^']+)' is available|Couldn't find any package by (?:glob|regex) '([^']+)'")
+_MISSING = re.compile(r"Unable to locate package (\S+)"
+                      r"|[Nn]o package matching '([^']+)' is available"
+                      r"|Can't select [a-z ]*version from package '?([^\s']+)'? as it|Couldn't find any package by (?:glob|regex) '([^']+)'")
 _NO_CANDIDATE = re.compile(r"Package '?([^\s']+)'? has no installation candidate")
 _UNAVAILABLE = re.compile(r"Package (\S+) is (?:not available, but is referred to by another package|a virtual package provided by)")
 _INSTEAD = re.compile(r"Note, selecting '([^']+)' instead of '([^']+)'")
@@ -91,7 +95,7 @@ class _Run:
     def __init__(self, rc):
         self.rc, self.value, self.plan = rc, nothing(), parse_apt_actions.empty()
         self.block = self.package = self.subject = self.processing = None
-        self.announced = False
+        self.announced = self.heading = False
 
     def take(self, line):
         block = next((name for name, heading in _BLOCKS if heading.match(line.strip())), None)
@@ -100,7 +104,9 @@ class _Run:
             self.subject = unavailable.group(1)
             self.value["replaced"].setdefault(self.subject, [])
         if block:
-            self.block, self.package = block, None
+            self.block, self.package, self.heading = block, None, block == "audited"
+            return
+        if self.block == "audited" and self.heading and line.strip() and not line[:1].isspace():
             return
         if self.block and (line[:1].isspace() or self.block == "unmet" and _UNMET.fullmatch(line)) and self._inside(line):
             return
@@ -118,6 +124,10 @@ class _Run:
                 self.value["unmet"].append(_unmet(self.package, relation))
             # "b but it is not installable", the second half of an alternative, belongs here too.
             return bool(relation) or self.package is not None
+        if self.block == "audited":
+            self.heading = False
+            self.value["failed"] += re.findall(r"^ +(%s)(?=\s|$)" % _NAME, line)
+            return True
         for name, words in _ITEM.findall(line):
             # dpkg names an archive's file, which begins with the package's name.
             name = name.rstrip("*").rsplit("/", 1)[-1].split("_")[0]

@@ -210,8 +210,8 @@ def is_whole(rows):
 
 
 def absent(rows):
-    """Names of packages that matter and are known not to be installed, sorted."""
-    return sorted(row["name"] for row in rows if row["status"] in _GONE and interesting(row))
+    """Names of packages that matter and are said not to be installed, sorted; in a whole list everything else is not."""
+    return [] if is_whole(rows) else sorted(row["name"] for row in rows if row["status"] in _GONE and interesting(row))
 
 
 def compilers(rows):

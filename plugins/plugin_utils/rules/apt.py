@@ -167,6 +167,7 @@ def locked_version_gone_from_archive(ctx: Context) -> t.Iterator[Hit]:
             continue
         if not any(claimed.fits(version, lock) for version in versions) and not claimed.leads_elsewhere(ctx, name, there[0]):
             yield _gone(ctx, name, lock, there)
+    yield from _nowhere(ctx, renamed)
     for row in _run(ctx).get("missing") or []:
         name, version = row["name"], row["version"]
         # What modules need of a kernel, headers_unavailable tells.
@@ -176,6 +177,19 @@ def locked_version_gone_from_archive(ctx: Context) -> t.Iterator[Hit]:
         lock = claimed.locked(ctx, claimed.product(ctx, name))
         if not lock or claimed.fits(claimed.version_of(ctx, name, version.rstrip("*")), lock) is not False:
             yield _gone(ctx, name, version, [])
+
+
+def _nowhere(ctx: Context, renamed: t.Set[str]) -> t.Iterator[Hit]:
+    """Packages of the claimed branch, or of the claimed kernel, of which archives have no version at all."""
+    names = {row["name"] for row in _run(ctx).get("missing") or [] if not row["version"]}
+    names |= {name for name, policy in apt_archive.policies(ctx).items() if not policy["table"] and not policy["installed"]}
+    kernel = (ctx.stack.get("kernel") or {}).get("release")
+    for name in sorted(names - renamed):
+        lock = claimed.locked(ctx, claimed.product(ctx, name))
+        if lock and claimed.branch_in(ctx, name) == knowledge.branch_of(lock):
+            yield _gone(ctx, name, lock, [])
+        elif kernel and re.fullmatch(r"linux-(image|modules)(-unsigned)?-%s" % re.escape(kernel), name):
+            yield _gone(ctx, name, kernel, [])
 
 
 def _gone(ctx: Context, name: str, version: str, there: t.List[str]) -> Hit:
@@ -235,6 +249,17 @@ def package_held_by_user(ctx: Context) -> t.Iterator[Hit]:
               do=(*moves, *(claimed.keep(ctx, name) for name in names)))
 
 
+def downgrade_refused(ctx: Context) -> t.Iterator[Hit]:
+    """A change to an older version says that it means it."""
+    if not _run(ctx).get("downgrade_refused"):
+        return
+    asked = _run(ctx).get("asked") or {}
+    named = {row["name"] for row in (claimed.manager(ctx).get("transaction") or {}).get("downgrade") or []}
+    names = sorted(set(asked) | {name for name in named if claimed.locked(ctx, claimed.product(ctx, name))}) or sorted(named)
+    yield Hit(listed(names) or "packages", "apt refused to install older versions than it has: %s." % (listed(names) or "it does not say of what"),
+              do=tuple(step("downgrade_exact", _meant(ctx, name, asked), allow_downgrade=True) for name in names))
+
+
 def _meant(ctx: Context, name: str, asked: t.Mapping[str, str]) -> str:
     lock = claimed.locked(ctx, claimed.product(ctx, name))
     return claimed.target(ctx, name, lock) if lock else "%s=%s" % (name, asked[name]) if name in asked else name
@@ -273,7 +298,7 @@ def _would_be_other(row: Row) -> bool:
 def conflicts(ctx: Context) -> t.List[Row]:
     """The packages of two driver sets that exclude each other in a failed run: {package, on}."""
     rows = [row for row in _run(ctx).get("unmet") or [] if row["kind"] in ("Conflicts", "Breaks")
-            and claimed.product(ctx, row["package"]) in ("driver", "fabric")]
+            and claimed.product(ctx, row["package"]) in ("driver", "fabric") and not claimed.other_flavour(ctx, row)]
     for row in _run(ctx).get("overwrite") or []:
         new, old = str(row["package"]), str(row["owner"])
         if claimed.product(ctx, old) in ("driver", "fabric") and not apt_archive.same_branch(ctx, row):
@@ -325,4 +350,5 @@ def _earlier(ctx: Context, new: t.Optional[str]) -> t.List[str]:
 
 RULES: t.Tuple[t.Callable[[Context], t.Iterator[Hit]], ...] = (
     apt_locked, keyring_newer, transitional_package_installed, candidate_is_transitional, candidate_leaves_origin, pinned_away,
-    locked_version_gone_from_archive, package_renamed, package_held_by_user, exact_set_needed, branch_switch_needs_removal)
+    locked_version_gone_from_archive, package_renamed, package_held_by_user, downgrade_refused, exact_set_needed,
+    branch_switch_needs_removal)

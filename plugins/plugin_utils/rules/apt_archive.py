@@ -15,7 +15,7 @@ from . import claimed
 from .context import Context, Hit, Row, listed
 
 PREFERENCES = "https://manpages.debian.org/apt_preferences"
-NAMES = {"nvidia": "CUDA repository", "ubuntu": "Ubuntu", "debian": "Debian", "ppa": "PPA"}
+NAMES = {"nvidia": "CUDA repository", "doca": "DOCA repository", "ubuntu": "Ubuntu", "debian": "Debian", "ppa": "PPA"}
 _YES = ("yes", "true", "1")
 
 
@@ -34,7 +34,9 @@ def archive(ctx: Context, origin: Row) -> str:
         return "ppa"
     if maker in ("nvidia", "ubuntu", "debian"):
         return maker
-    if re.search(r"nvidia|/cuda(/|$)|/compute/cuda|var/cuda-repo|doca|mellanox", uri):
+    if re.search(r"doca|mellanox|mlnx", uri):
+        return "doca"
+    if re.search(r"nvidia|/cuda(/|$)|/compute/cuda|var/cuda-repo", uri):
         return "nvidia"
     found = re.search(r"/(ubuntu|debian)(-ports|-security|-updates)?$", uri) if origin.get("suite") else None
     return found.group(1) if found else re.sub(r"^[a-z+]+:/*([^/]*).*", r"\1", uri) or uri

@@ -102,6 +102,15 @@ def still_present(ctx: Context) -> t.Iterator[Hit]:
                 name, table[name].get("version"), of, claimed.locked(ctx, of)), do=(step("remove", name),))
 
 
+def flavour_conflicts(ctx: Context) -> t.Iterator[Hit]:
+    """No package of the other flavour stands in the way of the one that is asked for."""
+    for row in (claimed.manager(ctx).get("run") or {}).get("unmet") or []:
+        if row["kind"] in ("Conflicts", "Breaks") and claimed.other_flavour(ctx, row):
+            yield Hit(row["on"], "%s excludes %s, the driver's other flavour: one of the two has to go." % (row["package"], row["on"]),
+                      do=(step("remove", row["on"]), step("install_exact", claimed.target(ctx, row["package"], claimed.locked(ctx, "driver") or "")))
+                      if claimed.locked(ctx, "driver") else (step("remove", row["on"]),))
+
+
 def missing(ctx: Context) -> t.Iterator[Hit]:
     """Something of each claimed product is installed, where the package list can tell."""
     manager = claimed.manager(ctx)

@@ -64,6 +64,7 @@ def package_still_present(ctx: Context) -> t.Iterator[Hit]:
         yield Hit(name, "%s belongs to another %s than the stack's and has to go." % (name, component))
     if claimed.judging(ctx):
         yield from claimed_packages.still_present(ctx)
+        yield from claimed_packages.flavour_conflicts(ctx)
 
 
 def package_not_pinned(ctx: Context) -> t.Iterator[Hit]:

@@ -260,6 +260,34 @@ KINDS = {
     "a set at two versions": (
         given(container_toolkit="1.17.8"), {"dpkg_list": TOOLKIT % "1.18.0-1"}, "package_set_split", ("error", "drift"), "libnvidia-container-tools 1.18.0",
         "downgrade_exact libnvidia-container-tools=1.17.8-1"),
+    "the other flavour in the way": (
+        given(driver="580.126.20"), {"apt_run": failed("Unsatisfied dependencies:\n nvidia-open-580 : Conflicts: cuda-drivers-580\n", 100)},
+        "package_still_present", ("error", "drift"), "cuda-drivers-580", "remove cuda-drivers-580"),
+    "a downgrade that nobody allowed": (
+        given(driver="535.183.01"), {"ansible_result": failed(
+            '{"failed": true, "msg": "\'/usr/bin/apt-get -y install \'nvidia-driver-535=535.183.01-0ubuntu1\'\' failed: E: Packages were downgraded and -y was '
+            'used without --allow-downgrades.\\n"}', 2)},
+        "downgrade_refused", ("warn", "drift"), "nvidia-driver-535", "downgrade_exact nvidia-driver-535=535.183.01-0ubuntu1 allow_downgrade"),
+    "another archive's firmware tools": (
+        given("ubuntu-24.04", ofed="24.10"), {"apt_policy": policy(
+            "mft", "4.34.1-10", "4.35.0.159-1", ("4.35.0.159-1", 600, ["600 https://repo.example.org/compute/cuda/repos/ubuntu2404/x86_64  Packages"]),
+            ("4.34.1-10", 500, ["500 https://linux.example.org/public/repo/doca/3.1.0/ubuntu24.04/x86_64 ./ Packages"]))},
+        "candidate_leaves_origin", ("warn", "drift"), "DOCA repository -> CUDA repository", "add_apt_pin mft 4.34.1-10 600"),
+    "no archive has the branch": (
+        given(driver="510.47.03"), {"ansible_result": failed('{"changed": false, "msg": "No package matching \'cuda-drivers-510\' is available"}', 2)},
+        "locked_version_gone_from_archive", ("error", "blocked"), "cuda-drivers-510=510.47.03", "fail_preflight"),
+    "no archive has the kernel": (
+        given(kernel="5.15.0-91-generic"), {"apt_run": failed(UNLOCATED % "linux-image-5.15.0-91-generic", 100)},
+        "locked_version_gone_from_archive", ("error", "blocked"), "linux-image-5.15.0-91-generic", "fail_preflight"),
+    "what dpkg finds itself": (
+        given(driver="535.183.01"), {"apt_run": (
+            "The following packages are only half configured, probably due to problems\n"
+            "configuring them the first time.  The configuration should be retried using\n"
+            "dpkg --configure <package> or the configure menu option in dselect:\n nvidia-dkms-535      NVIDIA DKMS package\n")},
+        "package_half_configured", ("error", "broken"), "nvidia-dkms-535", "configure_packages"),
+    "Ansible's own simulation": (
+        given(driver="535.183.01"), {"dpkg_list": LIST_535, "ansible_result": '{"changed": true, "stdout": "%s"}' % UPGRADE.replace("\n", "\\n")},
+        "transaction_leaves_lock", ("error", "drift"), "nvidia-driver-535 535.216.03", "hold nvidia-driver-535"),
     "two of three are held": (
         given(container_toolkit="1.17.8"), {"dpkg_list": TOOLKIT % "1.17.8-1", "apt_holds": "nvidia-container-toolkit\nnvidia-container-toolkit-base\n"},
         "hold_incomplete", ("error", "drift"), "libnvidia-container-tools", "hold libnvidia-container-tools"),
