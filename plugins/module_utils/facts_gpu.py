@@ -29,7 +29,6 @@ PROBES = {
     "gpu_processes": ("gpu", Command(("nvidia-smi", "--query-compute-apps=gpu_uuid,pid,process_name", "--format=csv,noheader"))),
     "runfile_marks": ("local", Function(_existing(RUNFILE_MARKS), "ls " + " ".join(RUNFILE_MARKS))),
     "delivery_marks": ("local", Function(_existing(DELIVERY_MARKS), "ls " + " ".join(DELIVERY_MARKS))),
-    "dmesg": ("deep", Command(("dmesg",))),
     "rmmod_run": ("bundle", Recorded("rmmod nvidia")),
 }
 PROBES.update(facts_cuda.PROBES)
@@ -41,15 +40,15 @@ def section(reader):
     """The part of the state that these probes fill.
 
     gpu_query: rows of `nvidia-smi --query-gpu` (parse_nvidia_query). smi: what all outputs of nvidia-smi say together
-    (parse_nvidia_smi.EMPTY). dmesg: the kernel log's events about GPUs (parse_dmesg). gpu_processes: [{pid, name}]. cuda_run: what a CUDA program said (parse_cuda). runfile: paths that NVIDIA's own installer leaves. delivery: paths
-    that tell of another deliverer of the driver (GPU operator, DGX OS, vGPU, WSL, Jetson). modules.in_use: {module: [users]} of
-    modules that could not be unloaded; modules.loaded, where nobody recorded /proc and /sys, by the kernel log.
+    (parse_nvidia_smi.EMPTY). gpu_processes: [{pid, name}]. cuda_run: what a CUDA program said (parse_cuda). runfile: paths that
+    NVIDIA's own installer leaves. delivery: paths that tell of another deliverer of the driver (GPU operator, DGX OS, vGPU, WSL,
+    Jetson). modules.in_use: {module: [users]} of modules that could not be unloaded; modules.loaded, where nobody recorded /proc
+    and /sys, by the kernel log.
     """
     query = reader.told("nvidia_smi_query", parse_nvidia_query.parse_nvidia_query)
     said = [reader.told(name, parse_nvidia_smi.parse_nvidia_smi) for name in _SMI]
     part = {
         "smi": _together(reader, said, query),
-        "dmesg": reader.parsed("dmesg", parse_dmesg.parse_dmesg),
         "gpu_processes": reader.told("gpu_processes", parse_gpu_marks.parse_processes),
         "cuda_run": reader.told("cuda_run", parse_cuda.parse_cuda_run),
         "runfile": reader.told("runfile_marks", parse_gpu_marks.parse_runfile),

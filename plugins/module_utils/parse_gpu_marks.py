@@ -10,10 +10,10 @@ import re
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed, not_understood
 
 INSTALLER_LOG = "/var/log/nvidia-installer.log"
-_ABSENT = re.compile(r"^(?:ls|stat|which|\S*/which|type|cat|bash|-bash|sh|sudo): .*|.*: not found$|no \S+ in \(.*|.*No such file or directory.*|.*not found\b.*")
+_ABSENT = re.compile(r"^(?:ls|stat|which|\S*/which|type|cat|bash|-bash|sh|sudo): .*|no \S+ in \(.*|.*No such file or directory.*|.*not found\b.*")
 # fuser -v, lsof, ps: a process in a line of its own.
-_PROCESS = re.compile(r"(?:/dev/nvidia\S*: +)?(?:(?P<user>[\w.+-]+) +(?P<pid>\d{1,8}) +[A-Za-z.]{1,10} +(?P<name>\S.*)"
-                      r"|(?P<name2>\S+) +(?P<pid2>\d{1,8}) +(?:\d+ +)?\S+ +(?:mem|\d+[a-zA-Z]{0,2}|cwd|txt|DEL) +.*)", re.ASCII)
+_PROCESS = re.compile(r"(?P<name2>\S+) +(?P<pid2>\d{1,8}) +(?:\d+ +)?\S+ +(?:mem|\d+[a-zA-Z]{0,2}|cwd|txt|DEL) +.*"
+                      r"|(?:/dev/nvidia\S*: +)?(?P<user>[\w.+-]+) +(?P<pid>\d{1,8}) +[A-Za-z.]{1,10} +(?P<name>\S.*)", re.ASCII)
 _CSV_PROCESS = re.compile(r"(?:(?:GPU|MIG)-[\w/-]+, *)?(?P<pid>\d{1,8}), *(?P<name>[^,]+)(?:,.*)?", re.ASCII)
 
 

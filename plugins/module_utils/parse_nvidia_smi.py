@@ -45,7 +45,8 @@ _REASONS = (("gpu_lost", re.compile(r"GPU is lost|fallen off the bus", re.IGNORE
 # A row of the table: the first cell is the index and the name (cut), perhaps with the persistence mode at its end.
 _TABLE_ROW = re.compile(
     r"\|\s*(?P<index>\d{1,3})\s+(?P<name>\S.*?)\s*\|\s*(?P<bus_id>%s)\s+(?:On|Off|N/A|ERR!)\s*\|(?P<rest>.*)" % _BUS_ID)
-_PROCESS = re.compile(r"\|\s*(?P<gpu>\d{1,3})\s+(?:(?:N/A|\d+)\s+(?:N/A|\d+)\s+)?(?P<pid>\d{1,8})\s+(?P<kind>[A-Z][A-Z+]*)\s+(?P<name>\S.*?)(?:\s+(?:\S+MiB|N/A))?\s*\|")
+_PROCESS = re.compile(r"\|\s*(?P<gpu>\d{1,3})\s+(?:(?:N/A|\d+)\s+(?:N/A|\d+)\s+)?"
+                      r"(?P<pid>\d{1,8})\s+(?P<kind>[A-Z][A-Z+]*)\s+(?P<name>\S.*?)(?:\s+(?:\S+MiB|N/A))?\s*\|")
 _LIST_ROW = re.compile(r"GPU (?P<index>\d{1,3}): (?P<name>.*?)(?: \(UUID: (?P<uuid>[^()\s]+)\)| \(S/N: [^()]*\))*\s*")
 _QUERY_GPU = re.compile(r"GPU (?P<bus_id>%s)" % _BUS_ID)
 EMPTY = {"smi": None, "driver": None, "nvml": None, "cuda_max": None, "cuda_word": None, "failure": None, "unreachable": [],

@@ -20,7 +20,8 @@ KERNEL_SIDE = re.compile(
     r"|kmod-nvidia(-.*)?|akmod-nvidia(-.*)?|dkms-nvidia(-.*)?|nvidia-open-\d+(-.*)?|nvidia-(open-)?driver-G\d+.*-kmp.*|kmod-.*nvidia.*")
 # The first pattern that fits packages of one version decides: what brings NVML and libcuda comes before what uses them.
 USER_SIDE = tuple(re.compile(pattern) for pattern in (
-    r"libnvidia-ml\d?|libnvidia-(tesla|legacy)-.*ml1|libnvidia-compute(-.*)?|nvidia-driver-(NVML|cuda-libs)|nvidia-compute-G\d+|xorg-x11-drv-nvidia-cuda-libs(-.*)?",
+    r"libnvidia-ml\d?|libnvidia-(tesla|legacy)-.*ml1|libnvidia-compute(-.*)?|nvidia-driver-(NVML|cuda-libs)|nvidia-compute-G\d+"
+    r"|xorg-x11-drv-nvidia-cuda-libs(-.*)?",
     r"libcuda1|libnvidia-.*cuda1|nvidia-driver-(cuda|libs)|xorg-x11-drv-nvidia-cuda(-\d.*)?",
     r"nvidia-smi|nvidia-utils(-.*)?|nvidia-compute-utils(-.*)?"))
 # The order in which depmod looks for a module by its default configuration.
@@ -76,7 +77,7 @@ def failure(ctx: Context) -> t.Optional[str]:
 
 def events(ctx: Context, *kinds: str) -> t.List[Row]:
     """The events of these kinds in the kernel's log."""
-    return [event for event in ctx.state.get("dmesg") or [] if event.get("kind") in kinds]
+    return [event for event in ctx.state.get("kernel_log") or [] if event.get("kind") in kinds]
 
 
 def foreign_platform(ctx: Context) -> t.Optional[str]:

@@ -86,13 +86,15 @@ def dropped(ctx: Context) -> t.Iterator[Hit]:
     for event in found.events(ctx, "legacy_gpu"):
         version = event.get("version") or found.running(ctx) or "the driver"
         yield Hit("%s@%s" % (event["name"], version), "%s ignores %s, which the %s branch is the last to drive." % (
-            version if version == "the driver" else "Driver %s" % version, event["name"], event["branch"]), DRIVER_SOURCE, "loaded", _take(ctx, str(event["branch"])))
+            version if version == "the driver" else "Driver %s" % version, event["name"], event["branch"]), DRIVER_SOURCE, "loaded",
+            _take(ctx, str(event["branch"])))
     running = found.running(ctx)
     if running and not found.claimed(ctx) and not found.events(ctx, "legacy_gpu"):
         for name, row in ctx.gpus:
             if row["last_branch"] and int(knowledge.branch_of(running)) > int(row["last_branch"]):
                 yield Hit("%s@%s" % (name, running), "Driver %s no longer drives %s (%s, %s); %s is the last branch that does." % (
-                    running, row["name"], name, row["architecture"], row["last_branch"]), row["last_branch_source"], "loaded", _take(ctx, row["last_branch"]))
+                    running, row["name"], name, row["architecture"], row["last_branch"]), row["last_branch_source"], "loaded",
+                    _take(ctx, row["last_branch"]))
 
 
 def _take(ctx: Context, branch: str) -> t.Tuple[Row, ...]:

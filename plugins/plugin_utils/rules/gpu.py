@@ -16,6 +16,9 @@ from .context import Context, Hit
 
 # Xid 79: the GPU has fallen off the bus (NVIDIA's catalogue of Xid errors).
 FALLEN_XID = "79"
+# Events of the kernel's log in which the driver refuses a GPU.
+REFUSALS = ("requires_open", "requires_proprietary", "legacy_gpu", "gpu_not_supported")
+REASONS = {"gpu_lost": "GPU is lost", "requires_reset": "GPU requires reset", "unknown_error": "Unknown Error"}
 OF_THE_BUS = "the PCI bus has"
 XID_SOURCE = "https://docs.nvidia.com/deploy/xid-errors/"
 
@@ -29,8 +32,7 @@ def _lost(ctx: Context) -> t.Dict[str, t.Tuple[str, str]]:
     """{address or name: (name, what is said)} of the GPUs that no longer answer, each once."""
     told: t.List[t.Tuple[t.Optional[str], t.Optional[int], t.Optional[str], str]] = []
     for row in found.smi(ctx).get("unreachable") or []:
-        told.append((row["bus_id"], row["index"], None, {"gpu_lost": "GPU is lost", "requires_reset": "GPU requires reset", "unknown_error": "Unknown Error"}.get(
-            row["reason"], str(row["reason"]))))
+        told.append((row["bus_id"], row["index"], None, REASONS.get(row["reason"], str(row["reason"]))))
     for row in ctx.state.get("gpu_query") or []:
         if row.get("state") == "lost":
             told.append((row["bus_id"], row["index"], row["uuid"], next(iter(row["faults"].values()))))
@@ -91,7 +93,8 @@ def _not_initialised(ctx: Context, lost: t.Mapping[str, t.Any]) -> t.Iterator[Hi
         key = _key(event.get("gpu"))
         if key and key not in explained | seen | set(lost):
             seen.add(key)
-            yield Hit(str(event["gpu"]), "The driver could not initialise GPU %s: %s." % (event["gpu"], str(event["text"]).rstrip(".")), context="not_initialised")
+            yield Hit(str(event["gpu"]), "The driver could not initialise GPU %s: %s." % (event["gpu"], str(event["text"]).rstrip(".")),
+                      context="not_initialised")
 
 
 def _expected(ctx: Context) -> t.Tuple[t.Optional[int], str]:
@@ -113,11 +116,12 @@ def gpu_count_below_expected(ctx: Context) -> t.Iterator[Hit]:
         counts.append(0)
     if found.failure(ctx) == "no_devices":
         counts.append(0)
-        if expected is None and not _lost(ctx) and not found.events(ctx, "requires_open", "requires_proprietary", "legacy_gpu", "gpu_not_supported", "no_gpu"):
+        if expected is None and not _lost(ctx) and not found.events(ctx, *REFUSALS, "no_gpu"):
             yield Hit("0 GPUs", "nvidia-smi finds no GPU, and nothing recorded tells why.", context="none")
     if expected is not None and counts and min(counts) < expected and expected - min(counts) > len(_lost(ctx)):
         yield Hit("%d of %d" % (min(counts), expected), "%d GPUs are there, %s %d." % (min(counts), whose, expected),
-                  context="none" if not min(counts) else "bus" if whose == OF_THE_BUS else "default", do=(step("manual", "find the missing GPUs: seating, power, firmware, the kernel's log"),))
+                  context="none" if not min(counts) else "bus" if whose == OF_THE_BUS else "default",
+                  do=(step("manual", "find the missing GPUs: seating, power, firmware, the kernel's log"),))
 
 
 def query_field_unsupported(ctx: Context) -> t.Iterator[Hit]:

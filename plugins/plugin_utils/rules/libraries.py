@@ -58,7 +58,8 @@ def _compat_refused(ctx: Context) -> t.Iterator[Hit]:
     """What the compat library says on a GPU that it does not serve."""
     run = ctx.state.get("cuda_run") or {}
     if run.get("error") == 804 and not _compat(ctx):
-        yield Hit("a program: error 804", "A program says \"%s\": it gets the libcuda of a cuda-compat package, which serves data-centre GPUs only." % run["text"],
+        yield Hit("a program: error 804",
+                  "A program says \"%s\": it gets the libcuda of a cuda-compat package, which serves data-centre GPUs only." % run["text"],
                   ctx.facts["cuda"]["forward_compatibility"]["source"], "unsupported")
 
 
@@ -66,8 +67,9 @@ def libcuda_not_usable(ctx: Context) -> t.Iterator[Hit]:
     """Programs find a libcuda that works."""
     smi = found.smi(ctx)
     if smi.get("cuda_word") and not ctx.container and not found.foreign_platform(ctx):
-        yield Hit("libcuda.so.1, driver %s" % (smi.get("driver") or "unknown"), "nvidia-smi says \"CUDA Version: %s\" under driver %s: it finds no libcuda.so.1 that works." % (
-            smi["cuda_word"], smi.get("driver") or "of an unknown version"))
+        yield Hit("libcuda.so.1, driver %s" % (smi.get("driver") or "unknown"),
+                  "nvidia-smi says \"CUDA Version: %s\" under driver %s: it finds no libcuda.so.1 that works." % (
+                      smi["cuda_word"], smi.get("driver") or "of an unknown version"))
     rows = ctx.state.get("libraries") or []
     for row in rows:
         if str(row.get("soname")).startswith("libcuda.so") and "/stubs/" in str(row.get("path")):

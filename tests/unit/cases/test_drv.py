@@ -128,7 +128,7 @@ def test_drv_13_a_healthy_host_is_told_nothing():
 def test_drv_16_the_flavour_and_not_the_gpu():
     want, state, record = case.expected("drv-16")["parsed"], case.state("drv-16"), case.record("drv-16")
     assert state["modules"]["loaded"] == want["loaded"]
-    assert [event["gpu"] for event in state["dmesg"] if event["kind"] == "requires_open"] == want["requires_open"]
+    assert [event["gpu"] for event in state["kernel_log"] if event["kind"] == "requires_open"] == want["requires_open"]
     assert {row["code"] for row in record["findings"]} == {"flavour_mismatch"}
     assert {step.get("version") for step in record["plan"]} == {want["loaded"]["version"], None}
 
@@ -170,7 +170,7 @@ def test_a_healthy_node_is_told_nothing():
     record = judged(given("535.183.01", gpu_count=1), proc_driver_version=PROPRIETARY % "535.183.01", dpkg_list=set_of("535.183.01"),
                     dkms_status=dkms("535.183.01"), modinfo=MODINFO % (KERNEL, "535.183.01", "NVIDIA"), dmesg="[1] NVRM: loading NVIDIA UNIX x86_64 Kernel "
                     "Module  535.183.01  Sun May 12 19:39:15 UTC 2024\n", nvidia_smi=HEADING % ("535.183.01", "535.183.01", "12.2"),
-                    nvidia_smi_version="NVIDIA-SMI version  : 535.183.01\nNVML version        : 535.183\nDRIVER version      : 535.183.01\nCUDA Version        : 12.2\n",
+                    nvidia_smi_version="NVIDIA-SMI version  : 535.183.01\nNVML version        : 535.183\nDRIVER version      : 535.183.01\n",
                     nvidia_smi_query="0, NVIDIA A100-SXM4-80GB, 535.183.01, 00000000:07:00.0, [N/A]\n", runfile_marks=failed("", 1))
     assert record["findings"] == [] and record["plan"] == [] and record["verdict"] == "in_sync"
 
@@ -231,8 +231,8 @@ def test_a_program_of_another_driver():
     record = judged({}, nvidia_smi=HEADING % ("535.161.08", "550.54.15", "12.4"), dpkg_list=dpkg(nvidia_utils_535="535.161.08-0ubuntu1"))
     assert found(record, "stale_userland_binary") == [("nvidia-smi 535.161.08", "error", "drift")]
     assert targets(record, "install_exact")[-1] == "nvidia-utils-535=550.54.15"
-    refused = judged({}, nvidia_smi=failed("Mismatch in versions between nvidia-smi and NVML. \nAre you sure you are using nvidia-smi provided with the driver?\n"))
-    assert found(refused, "stale_userland_binary")
+    words = "Mismatch in versions between nvidia-smi and NVML. \nAre you sure you are using nvidia-smi provided with the driver?\n"
+    assert found(judged({}, nvidia_smi=failed(words)), "stale_userland_binary")
 
 
 @pytest.mark.parametrize("word", ["N/A", "ERR!", "Not Found"])
@@ -292,7 +292,8 @@ def test_the_other_flavour_than_the_stacks():
 
 
 @pytest.mark.parametrize("text", [
-    "[1] NVRM: Xid (PCI:0000:90:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.\n[1] NVRM: GPU 0000:90:00.0: GPU has fallen off the bus.\n"])
+    "[1] NVRM: Xid (PCI:0000:90:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.\n"
+    "[1] NVRM: GPU 0000:90:00.0: GPU has fallen off the bus.\n"])
 def test_a_lost_gpu_in_the_kernels_log_is_told_once(text):
     assert [row[0] for row in found(judged({}, dmesg=text), "gpu_lost")] == ["0000:90:00"]
     both = judged({}, dmesg=text, nvidia_smi=failed("Unable to determine the device handle for GPU 0000:90:00.0: GPU is lost.  Reboot the system\n", 15))
@@ -300,7 +301,8 @@ def test_a_lost_gpu_in_the_kernels_log_is_told_once(text):
 
 
 def test_a_gpu_that_could_not_be_initialised():
-    record = judged({}, dmesg="[9] NVRM: GPU 0000:98:00.0: RmInitAdapter failed! (0x62:0x65:1792)\n[9] NVRM: GPU 0000:98:00.0: rm_init_adapter failed, device minor 0\n")
+    record = judged({}, dmesg="[9] NVRM: GPU 0000:98:00.0: RmInitAdapter failed! (0x62:0x65:1792)\n"
+                    "[9] NVRM: GPU 0000:98:00.0: rm_init_adapter failed, device minor number 0\n")
     assert found(record, "gpu_query_error") == [("0000:98:00.0", "error", "broken")]
 
 
@@ -309,7 +311,7 @@ LISTED = "".join("GPU %d: NVIDIA A100-SXM4-80GB (UUID: GPU-%d)\n" % (number, num
 
 @pytest.mark.parametrize(("probes", "expected"), [
     ({"nvidia_smi_list": LISTED}, [("7 of 8", "error", "degraded")]),
-    ({"nvidia_smi_list": failed(LISTED + "Unable to determine the device handle for GPU 0000:90:00.0: GPU is lost.  Reboot the system to recover this GPU\n", 15)}, []),
+    ({"nvidia_smi_list": failed(LISTED + "Unable to determine the device handle for GPU 0000:90:00.0: GPU is lost.  Reboot the system\n", 15)}, []),
     ({"nvidia_smi": failed("No devices were found\n", 6)}, [("0 of 8", "error", "broken")]),
     ({"nvidia_smi_query": "GPU-1\nGPU-2\n"}, [("2 of 8", "error", "degraded")]),
     ({}, []),
@@ -329,8 +331,9 @@ def test_a_reset_that_is_required():
 
 
 @pytest.mark.parametrize("text", [UNREACHED, "Failed to initialize NVML: Unknown Error\n", "Failed to initialize NVML: Driver Not Loaded\n",
-                                  "NVIDIA-SMI couldn't find libnvidia-ml.so library in your system. Please make sure that the NVIDIA Display Driver is properly "
-                                  "installed and present in your system.\nPlease also try adding directory that contains libnvidia-ml.so to your system PATH.\n"])
+                                  "NVIDIA-SMI couldn't find libnvidia-ml.so library in your system. Please make sure that the NVIDIA Display Driver is "
+                                  "properly installed and present in your system.\nPlease also try adding directory that contains libnvidia-ml.so to "
+                                  "your system PATH.\n"])
 @pytest.mark.parametrize("rc", [0, 9, 255])
 def test_nvidia_smi_does_not_reach_the_driver(text, rc):
     record = judged({}, nvidia_smi=failed(text, rc))
