@@ -12,6 +12,18 @@ from ansible_collections.lockstep.gpu.plugins.module_utils import closure, versi
 from ansible_collections.lockstep.gpu.plugins.plugin_utils import claim_text, installed_kernels, knowledge, next_boot
 
 Row = t.Dict[str, t.Any]
+Answer = t.TypeVar("Answer")
+
+
+def once_a_node(function: t.Callable[..., Answer]) -> t.Callable[..., Answer]:
+    """A function of a Context, and of what can be hashed, that several rules ask: answered once for each node."""
+    @functools.wraps(function)
+    def answer(ctx: "Context", *arguments: t.Any) -> Answer:
+        key = (function, arguments)
+        if key not in ctx.answers:
+            ctx.answers[key] = function(ctx, *arguments)
+        return t.cast(Answer, ctx.answers[key])
+    return answer
 
 
 # What waits for a trigger is unpacked and configured; dpkg runs the trigger in its next call.
@@ -38,6 +50,7 @@ class Context:
     def __init__(self, stack: Row, state: t.Optional[Row] = None, target: t.Optional[Row] = None,
                  plan: t.Optional[Row] = None, facts: t.Optional[knowledge.Facts] = None, purpose: str = "install") -> None:
         """purpose: "install" where a change is at hand and what is unknown must stop it; "audit" to judge what is there."""
+        self.answers: t.Dict[t.Any, t.Any] = {}
         self.stack = stack
         self.purpose = purpose
         self.state = state or {}
@@ -166,6 +179,7 @@ class Context:
         patterns = list(patterns)
         return {name: row for name, row in self.packages.items() if closure.matches_any(patterns, row.get("source") or name)}
 
+    @once_a_node
     def members(self, product: str, one_version: bool = False) -> t.Dict[str, Row]:
         """The installed packages of a product by their names (families.yml); one_version: only those that share its version."""
         found = {}
@@ -253,6 +267,8 @@ def _plain(key: str, value: t.Any) -> str:
     return value.strip()
 
 
+# The packages of a fleet have few versions between them.
+@functools.lru_cache(maxsize=1 << 14)
 def upstream(version: t.Optional[str]) -> t.Optional[str]:
     """A package version without epoch and revision or release; None when it is no version."""
     # RPM's releases may have characters that Debian's revisions cannot: 3:535.183.06-3.el8_10.

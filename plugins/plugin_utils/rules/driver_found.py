@@ -4,13 +4,14 @@
 """Which versions of the driver a node has: the loaded module, the files of the next boot, the user space, the packages."""
 from __future__ import annotations
 
+import functools
 import re
 import typing as t
 
 from ansible_collections.lockstep.gpu.plugins.plugin_utils import knowledge
 from ansible_collections.lockstep.gpu.plugins.plugin_utils.dkms_modules import is_driver
 
-from .context import Context, Row, upstream
+from .context import Context, Row, once_a_node, upstream
 
 Versions = t.Dict[str, str]
 
@@ -28,12 +29,14 @@ USER_SIDE = tuple(re.compile(pattern) for pattern in (
 _PLACES = ("/updates/dkms/", "/updates/", "/extra/", "/weak-updates/", "/kernel/")
 
 
+@functools.lru_cache(maxsize=1 << 14)
 def driver_version(text: t.Optional[str]) -> t.Optional[str]:
     """The driver's version in a package's version; None for other versions (a kernel's ABI, a distribution's counter)."""
     found = re.fullmatch(r"\d{3}\.\d{1,4}(\.\d{1,4})?", upstream(text) or "")
     return found.group() if found else None
 
 
+@once_a_node
 def _packages(ctx: Context, pattern: t.Pattern[str]) -> Versions:
     found = {}
     for name, row in ctx.packages.items():
@@ -48,6 +51,7 @@ def kernel_packages(ctx: Context) -> Versions:
     return _packages(ctx, KERNEL_SIDE)
 
 
+@once_a_node
 def user_packages(ctx: Context) -> Versions:
     """{name: version} of the installed packages that bring the driver's libraries and tools: the first group that has one version."""
     groups = [_packages(ctx, pattern) for pattern in USER_SIDE]
@@ -59,6 +63,7 @@ def all_user_packages(ctx: Context) -> Versions:
     return {name: version for pattern in USER_SIDE for name, version in _packages(ctx, pattern).items()}
 
 
+@once_a_node
 def package_versions(ctx: Context) -> t.Set[str]:
     """Every version of the driver that an installed package has."""
     versions = {driver_version(row.get("version")) for row in ctx.members("driver").values()}
