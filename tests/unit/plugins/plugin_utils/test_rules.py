@@ -92,6 +92,18 @@ BESIDE = set_in("state.packages.libnvidia-tesla-535-cuda1", package("535.274.02-
 
 COMPAT = both(*(set_in("state.libraries.0." + key, value) for key, value in (
     ("path", "/usr/local/cuda-12.8/compat/libcuda.so.1"), ("version", "570.86.10"))))
+PCIE = set_in("state.gpus.0.id", "10de:2331")
+SWITCH = set_in("state.nvswitches", [{"address": "0000:05:00.0", "id": "10de:22a3"}])
+GUEST = both(set_in("state.virtualization", "kvm"), set_in("state.nvswitches", []), set_in("state.gpus.0.id", "10de:2330"))
+FABRIC = set_in("state.fabric", {"log": {"reason": "nothing_to_do"}, "gpus": [{"index": 0, "name": None, "state": "In Progress", "status": "N/A"}]})
+SPEC = {"path": "/etc/cdi/nvidia.yaml", "kind": "nvidia.com/gpu", "versions": ["535.161.08"], "devices": ["all"], "paths": []}
+
+
+def transaction(name, version):
+    """A change: a package manager would install a package."""
+    row = {"name": name, "arch": None, "version": version, "old": None, "origin": None}
+    return set_in("state.package_manager.transaction", {"install": [row], "upgrade": [], "downgrade": [], "remove": [], "tool": "apt", "error": None})
+
 
 CASES = [
     case("os_unknown", "debian 11", set_in("state.os.release", "11")),
@@ -201,6 +213,27 @@ CASES = [
          both(set_in("state.package_manager.sources.0.options", {"trusted": "yes"}), set_in("state.package_manager.sources.0.types", ["deb-src"]))),
     case("repository_unauthenticated", "/etc/apt/sources.list", set_in("state.package_manager.sources.0.options", {"Allow-Insecure": "true"}),
          both(set_in("state.package_manager.sources.0.options", {"trusted": "yes"}), set_in("state.package_manager.sources.0.enabled", False))),
+    # The subject's own files (test_rules_fabric.py, _containers.py, _controller.py) have the other forms of these.
+    case("fabric_manager_version_differs", "550.54.15 / 550.163.01", set_in("state.packages.nvidia-fabricmanager-550", package("550.54.15-1", "fm")),
+         set_in("state.packages.nvidia-fabricmanager-550", package("550.163.01-1", "fm"))),
+    case("fabric_manager_version_would_differ", "550.54.15 / 550.163.01", transaction("nvidia-fabricmanager-550", "550.54.15-1"),
+         transaction("nvidia-fabricmanager-550", "550.163.01-1")),
+    case("fabric_manager_missing", "1 NVSwitches, driver 550.163.01", SWITCH,
+         both(SWITCH, set_in("state.packages.nvidia-fabricmanager-550", package("550.163.01-1", "fm")))),
+    case("fabric_manager_not_needed", "no NVSwitch", both(PCIE, set_in("state.fabric", {"log": {"reason": "nothing_to_do"}})),
+         both(SWITCH, set_in("state.fabric", {"log": {"reason": "nothing_to_do"}}))),
+    case("fabric_manager_on_wrong_side", "no NVSwitch visible in the guest", both(GUEST, FABRIC), both(GUEST, FABRIC, SWITCH)),
+    case("fabric_not_completed", "1 of 1", FABRIC, set_in("state.fabric", {"gpus": [{"index": 0, "name": None, "state": "Not Supported", "status": "N/A"}]})),
+    case("revision_coupling", "libnvidia-nscq-550 550.54.15 / 550.163.01", set_in("state.packages.libnvidia-nscq-550", package("550.54.15-1", "fm")),
+         set_in("state.packages.libnvidia-nscq-550", package("550.163.01-1", "fm"))),
+    case("cdi_spec_stale", "/etc/cdi/nvidia.yaml: 535.161.08 / 550.163.01", set_in("state.containers", {"cdi": [SPEC]}),
+         set_in("state.containers", {"cdi": [dict(SPEC, versions=["550.163.01"])]})),
+    case("dcgm_exporter_mismatch", "host engine 2.0.13", set_in("state.dcgm", {"version": "2.0.13", "log": {"mismatch": "API version mismatch"}}),
+         set_in("state.dcgm", {"version": "2.0.13", "log": {"mismatch": None, "library": None}})),
+    case("target_python_too_old", "3.6.8 < 3.7", set_in("state.controller", {"ansible": "2.17.5", "python": {"path": None, "version": "3.6.8"}}),
+         set_in("state.controller", {"ansible": "2.17.5", "python": {"path": None, "version": "3.9.2"}})),
+    case("package_bindings_missing", "python3-apt", set_in("state.controller", {"error": {"bindings": [
+        {"package": "python3-apt", "interpreter": None, "version": None, "attempted": []}]}}), set_in("state.controller", {"error": {"bindings": []}})),
 ]
 
 
