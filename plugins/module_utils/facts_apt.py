@@ -51,11 +51,13 @@ def section(reader):
         "show": reader.parsed("apt_show", parse_apt_archive.parse_show),
         "history": reader.parsed("apt_history", parse_apt_actions.parse_history, absent=[]),
         "unattended": reader.parsed("unattended_upgrades", parse_apt_actions.parse_unattended, absent=None),
-        "run": run, "module_result": result, "locks": _locks(reader, run),
+        # Words that are no result are a transcript.
+        "run": run, "module_result": result if result and "failed" in result else None, "locks": _locks(reader, run),
     }
     recorded = {"holds": reader.parsed("apt_holds", parse_apt_actions.parse_holds), "transaction": plan}
     # Whoever ran apt has it, also where nobody recorded the packages.
-    recorded["kind"] = "apt" if plan or any(part[key] is not None for key in ("policy", "madison", "show")) or recorded["holds"] is not None else None
+    asked = plan or any(part[key] for key in ("policy", "policy_sources", "madison", "show")) or recorded["holds"] is not None
+    recorded["kind"] = "apt" if asked else None
     return {"package_manager": dict(part, **{key: value for key, value in recorded.items() if value is not None})}
 
 

@@ -27,7 +27,7 @@ def _nothing(value):
 
 
 def parse_policy(text):
-    """`apt-cache policy NAME...`, and without names, to {packages, sources, pinned}.
+    """`apt-cache policy NAME...`, and without names, to {packages, sources, pinned}; None for something else altogether.
 
     packages: {name: {installed, candidate, pin, table: [{version, priority, installed, origins: [{priority, uri, suite}]}]}}.
     The line of dpkg's status file is no archive. sources: [{priority, uri, suite, release: {o: Ubuntu, ...}}]. pinned:
@@ -35,7 +35,8 @@ def parse_policy(text):
     """
     reader = _Policy()
     problems = [not_understood(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip() and not reader.take(line)]
-    return Parsed({"packages": reader.packages, "sources": reader.sources, "pinned": reader.pinned}, problems)
+    value = {"packages": reader.packages, "sources": reader.sources, "pinned": reader.pinned}
+    return Parsed(value if any(value.values()) or not problems else None, problems)
 
 
 class _Policy:
