@@ -4,6 +4,7 @@
 """Judge a node, live or from a bundle, against a stack, a claim, or what the bundle itself says; nothing is changed."""
 from __future__ import annotations
 
+import json
 import typing as t
 
 from . import actions, claim, engine, knowledge, plan, stack
@@ -24,7 +25,7 @@ def judge(state: Row, wanted: t.Any = None, given: t.Any = None, target: t.Optio
     if not wanted:
         long_form, unread = _from_given(given, facts)
     else:
-        long_form = stack.expand(wanted, stacks_dir, exact=False, facts=facts)
+        long_form = _expanded(wanted, stacks_dir, False, facts)
     planned = _planned(long_form, state, facts)
     found = engine.findings(long_form, state, target, planned, accept, facts, purpose)
     asked = [key for key in long_form if key not in NOTES]
@@ -36,6 +37,27 @@ def judge(state: Row, wanted: t.Any = None, given: t.Any = None, target: t.Optio
         "remarks": list(long_form.get("remarks") or []), "components": [], "proof": [], "not_proven": not_proven,
         "plan": actions.ordered([*(planned or {}).get("actions", []), *engine.steps(found)]), "changed": [], "state": state,
     }
+
+
+# A fleet has few stacks; a run reads each of them once.
+_EXPANDED: t.Dict[t.Any, t.Any] = {}
+
+
+def _expanded(wanted: t.Any, stacks_dir: stack.Folders, exact: bool, facts: knowledge.Facts) -> Row:
+    """stack.expand(), once for each distinct stack. Raises StackError."""
+    key = (id(facts), exact, json.dumps([wanted, stacks_dir], sort_keys=True, default=repr))
+    if key not in _EXPANDED:
+        if len(_EXPANDED) >= 256:
+            _EXPANDED.clear()
+        try:
+            found: t.Any = stack.expand(wanted, stacks_dir, exact=exact, facts=facts)
+        except stack.StackError as error:
+            found = error
+        # The facts are kept with it, so that no others get their identity.
+        _EXPANDED[key] = (facts, found)
+    if isinstance(_EXPANDED[key][1], stack.StackError):
+        raise _EXPANDED[key][1]
+    return _EXPANDED[key][1]
 
 
 def unreadable(failure: Row) -> Row:
@@ -66,7 +88,7 @@ def _from_given(given: t.Any, facts: knowledge.Facts) -> t.Tuple[Row, t.List[str
 def _planned(long_form: Row, state: Row, facts: knowledge.Facts) -> t.Optional[Row]:
     """The plan of an exact stack whose packages are known; None for a claim, which nobody can install."""
     try:
-        exact = stack.expand({key: value for key, value in long_form.items() if key != "name"}, exact=True, facts=facts)
+        exact = _expanded({key: value for key, value in long_form.items() if key != "name"}, None, True, facts)
         if plan.unserved(exact) or state.get("packages") is None:
             return None
         gpus = [row["id"] for row in knowledge.usable_gpus(state)]

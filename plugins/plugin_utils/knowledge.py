@@ -275,23 +275,33 @@ def package_set(facts: Facts, product: str, stack: t.Mapping[str, t.Any], module
     return None
 
 
-@functools.lru_cache(maxsize=1 << 14)
-def _family(patterns: t.Tuple[str, ...], name: str) -> t.Optional[int]:
-    return next((place for place, pattern in enumerate(patterns) if re.fullmatch(pattern, name)), None)
+# By the identity of the rows, which are shared and never changed (and kept here, so that no other rows get their identity).
+_NAMED: t.Dict[int, t.Tuple[t.List[Row], t.Dict[str, t.Optional[Row]]]] = {}
+
+
+def _named(rows: t.List[Row], package: str) -> t.Optional[Row]:
+    """The first row whose `name` fits a package's name (without ":arch"). A fleet has the same few names on every node."""
+    if id(rows) not in _NAMED:
+        if len(_NAMED) > 16:
+            _NAMED.clear()
+        _NAMED[id(rows)] = (rows, {})
+    seen = _NAMED[id(rows)][1]
+    if package not in seen:
+        if len(seen) > 1 << 14:
+            seen.clear()
+        name = package.partition(":")[0]
+        seen[package] = next((row for row in rows if re.fullmatch(row["name"], name)), None)
+    return seen[package]
 
 
 def family(facts: Facts, package: str) -> t.Optional[Row]:
     """The row of families.yml that a package's name (without ":arch") belongs to."""
-    rows = facts["families"]["families"]
-    place = _family(tuple(row["name"] for row in rows), package.partition(":")[0])
-    return None if place is None else rows[place]
+    return _named(facts["families"]["families"], package)
 
 
 def kernel_metapackage(facts: Facts, package: str) -> t.Optional[Row]:
     """The row of kernel_packages.yml that a package's name belongs to; None for a package that brings no newer kernel."""
-    rows = facts["kernel_packages"]["metapackages"]
-    place = _family(tuple(row["name"] for row in rows), package.partition(":")[0])
-    return None if place is None else rows[place]
+    return _named(facts["kernel_packages"]["metapackages"], package)
 
 
 def builds(facts: Facts, system: t.Mapping[str, t.Any], kernel_release: str, driver_version: str,
