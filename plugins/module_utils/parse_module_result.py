@@ -16,7 +16,7 @@ def parse_module_result(text):
     """{msg, stderr, stdout, rc, failed, changed, args, ..., text} of a result; every key of the result is kept.
 
     Also "fatal: [host]: FAILED! => {...}", and a result that holds one for each item. text: everything that it quotes of
-    commands, one line a line. args: the module's arguments. What is no JSON is text alone.
+    commands, one line a line. args: the module's arguments. What is no JSON is text alone, without the key failed.
     """
     start = text.find("{")
     try:
@@ -24,7 +24,7 @@ def parse_module_result(text):
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        return Parsed({"text": text, "args": {}, "failed": None} if text.strip() else None, [])
+        return Parsed({"text": text, "args": {}} if text.strip() else None, [])
     parts = [row for row in found.get("results") or [] if isinstance(row, dict)] if isinstance(found.get("results"), list) else []
     words = [row[key] for row in [found, *parts] for key in _TEXTS if isinstance(row.get(key), str) and row[key].strip()]
     invocation = found.get("invocation")
