@@ -27,7 +27,10 @@ NVSWITCH_CLASS = "0680"
 
 
 def parse_pci(text):
-    """`lspci -Dn` or `lspci -nn` to [{address, id, class}]; an address without a domain gets 0000."""
+    """`lspci -Dn` or `lspci -nn` to [{address, id, class}]; an address without a domain gets 0000.
+
+    fallen: True is a further key of a device whose configuration space reads as ff: it no longer answers on the bus.
+    """
     rows, problems = [], []
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line[0] in " \t":
@@ -39,6 +42,8 @@ def parse_pci(text):
         address = found.group("address")
         rows.append({"address": address if address.count(":") == 2 else "0000:" + address,
                      "id": found.group("id"), "class": found.group("class")})
+        if "(rev ff)" in line.lower():
+            rows[-1]["fallen"] = True
     return Parsed(rows, problems)
 
 

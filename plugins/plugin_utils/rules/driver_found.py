@@ -19,12 +19,16 @@ Versions = t.Dict[str, str]
 KERNEL_SIDE = re.compile(
     r"nvidia-(dkms|kernel-dkms|open-kernel-dkms|kernel-source|kernel-open-dkms|dkms-open)(-.*)?|nvidia-(tesla|legacy|open)-.*kernel-dkms"
     r"|kmod-nvidia(-.*)?|akmod-nvidia(-.*)?|dkms-nvidia(-.*)?|nvidia-open-\d+(-.*)?|nvidia-(open-)?driver-G\d+.*-kmp.*|kmod-.*nvidia.*")
-# The first pattern that fits packages of one version decides: what brings NVML and libcuda comes before what uses them.
+# The first pattern that fits a package decides: what brings NVML and libcuda comes before what uses them.
 USER_SIDE = tuple(re.compile(pattern) for pattern in (
     r"libnvidia-ml\d?|libnvidia-(tesla|legacy)-.*ml1|libnvidia-compute(-.*)?|nvidia-driver-(NVML|cuda-libs)|nvidia-compute-G\d+"
     r"|xorg-x11-drv-nvidia-cuda-libs(-.*)?",
     r"libcuda1|libnvidia-.*cuda1|nvidia-driver-(cuda|libs)|xorg-x11-drv-nvidia-cuda(-\d.*)?",
-    r"nvidia-smi|nvidia-utils(-.*)?|nvidia-compute-utils(-.*)?"))
+    r"nvidia-smi|nvidia-(tesla|legacy)-.*smi|nvidia-utils(-.*)?|nvidia-compute-utils(-.*)?"))
+# The libraries that have to be the kernel module's version, as the loader selects them.
+_LIBRARIES = ("libcuda.so", "libnvidia-ml.so")
+# Modules beside the main one.
+_PART = re.compile(r"[-_](uvm|modeset|drm|peermem|vgpu[-_]vfio)$")
 # The order in which depmod looks for a module by its default configuration.
 _PLACES = ("/updates/dkms/", "/updates/", "/extra/", "/weak-updates/", "/kernel/")
 
@@ -53,9 +57,12 @@ def kernel_packages(ctx: Context) -> Versions:
 
 @once_a_node
 def user_packages(ctx: Context) -> Versions:
-    """{name: version} of the installed packages that bring the driver's libraries and tools: the first group that has one version."""
-    groups = [_packages(ctx, pattern) for pattern in USER_SIDE]
-    return next((group for group in groups if len(set(group.values())) == 1), {})
+    """{name: version} of the installed packages that bring the driver's libraries; empty where they have several versions.
+
+    Debian has drivers side by side, and an alternative selects one: then only the loader knows.
+    """
+    group = next((group for group in (_packages(ctx, pattern) for pattern in USER_SIDE) if group), {})
+    return group if len(set(group.values())) == 1 else {}
 
 
 def all_user_packages(ctx: Context) -> Versions:
@@ -105,8 +112,17 @@ def running(ctx: Context) -> t.Optional[str]:
     return version if version else None
 
 
+def selected(ctx: Context) -> t.Optional[str]:
+    """The version of the driver's libraries that the loader selects, without those of a cuda-compat package; None when unknown."""
+    versions = {str(row["version"]) for row in ctx.state.get("libraries") or [] if row.get("version")
+                and str(row.get("soname")).startswith(_LIBRARIES) and "/compat/" not in "%s %s" % (row.get("path"), row.get("target"))}
+    return versions.pop() if len(versions) == 1 else None
+
+
 def user_space(ctx: Context) -> t.Optional[str]:
     """The version of the driver's libraries; NVML tells only two components of it, which a package's version completes."""
+    if selected(ctx):
+        return selected(ctx)
     packages = set(user_packages(ctx).values())
     package = packages.pop() if packages else None
     nvml = smi(ctx).get("nvml")
@@ -127,8 +143,8 @@ def agree(module: t.Optional[str], user: t.Optional[str], exact: bool) -> bool:
 
 
 def user_is_exact(ctx: Context) -> bool:
-    """Whether user_space() comes from packages, and so is a whole version."""
-    return user_space(ctx) in set(user_packages(ctx).values())
+    """Whether user_space() comes from the loader or from packages, and so is a whole version."""
+    return bool(selected(ctx)) or user_space(ctx) in set(user_packages(ctx).values())
 
 
 def claimed(ctx: Context) -> t.Optional[str]:
@@ -147,8 +163,8 @@ def next_kernel(ctx: Context) -> t.Optional[str]:
 
 def main_files(ctx: Context) -> t.List[Row]:
     """The files of the driver's main module, of all kernels; modinfo that names no file is about the running one."""
-    return [row for row in (ctx.state.get("modules") or {}).get("files") or []
-            if row.get("version") and (row.get("name") is None or is_driver(row["name"]) and not re.search(r"-(uvm|modeset|drm|peermem)$", row["name"]))]
+    rows = (ctx.state.get("modules") or {}).get("files") or []
+    return [row for row in rows if row.get("version") and (row.get("name") is None or is_driver(row["name"]) and not _PART.search(row["name"]))]
 
 
 def on_disk(ctx: Context, kernel: t.Optional[str]) -> t.Optional[Row]:

@@ -159,6 +159,22 @@ def test_the_whole_version_of_a_package_counts_where_nvml_tells_two_parts():
     assert found(judged({}, proc_driver_version=OPEN % "575.64.03", nvidia_smi_version="NVML version        : 575.64\n"), "driver_library_mismatch") == []
 
 
+def test_drivers_side_by_side_are_told_apart_by_the_loader():
+    packages = dpkg(libnvidia_ml1="550.163.01-2", libcuda1="550.163.01-2", nvidia_smi="550.163.01-2", libnvidia_tesla_535_cuda1="535.274.02-1",
+                    **{"libnvidia_tesla_535_nvidia_ml1": "535.274.02-1", "nvidia_tesla_535_kernel_dkms": "535.274.02-1"})
+    loader = "\tlibnvidia-ml.so.1 (libc6,x86-64) => /lib/x/libnvidia-ml.so.1 -> /usr/lib/x/nvidia/tesla-535/libnvidia-ml.so.%s\n"
+    probes = {"proc_driver_version": PROPRIETARY % "535.274.02", "dpkg_list": packages}
+    assert found(judged({}, loader_libraries=loader % "535.274.02", **probes), "driver_library_mismatch") == []
+    assert found(judged({}, **probes), "driver_library_mismatch") == []
+    selected = judged({}, loader_libraries=loader % "550.163.01", **probes)
+    assert found(selected, "driver_library_mismatch") == [("module 535.274.02 / libnvidia-ml.so.1 550.163.01", "error", "broken")]
+
+
+def test_a_gpu_whose_configuration_space_is_gone():
+    record = judged({}, pci_devices="90:00.0 3D controller [0302]: NVIDIA Corporation GA100 [A100 SXM4 80GB] [10de:20b2] (rev ff)\n")
+    assert found(record, "gpu_lost") == [("0000:90:00.0", "error", "broken")]
+
+
 def test_the_kernel_log_tells_both_versions():
     log = ("[1] NVRM: API mismatch: the client has the version 525.85.12, but\nNVRM: this kernel module has the version 520.56.06.  Please\n"
            "NVRM: make sure that this kernel module and all NVIDIA driver\nNVRM: components have the same version.\n")
