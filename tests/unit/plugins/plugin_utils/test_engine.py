@@ -126,9 +126,9 @@ BUNDLES = pathlib.Path(__file__).resolve().parents[3] / "fixtures" / "bundles"
 @pytest.mark.parametrize(("bundle", "name", "codes"), [
     ("debian13-550", "debian13-550", set()),
     ("debian12-535", "debian12-535", set()),
-    # The recorded node is healthy with 550; wanting 535 there is drift, which the plan tells, and nothing is broken.
-    ("debian13-550", "debian13-535", set()),
-    ("debian12-535", "debian13-550", {"os_differs"}),
+    # The recorded node is healthy with 550; wanting 535 there is drift, whose packages the plan tells, and nothing is broken.
+    ("debian13-550", "debian13-535", {"driver_branch_differs"}),
+    ("debian12-535", "debian13-550", {"os_differs", "driver_branch_differs", "active_cuda_differs"}),
 ])
 def test_recorded_nodes_give_no_other_findings_without_a_plan(bundle, name, codes):
     state = result(BundleProbe(str(BUNDLES / bundle), yaml.safe_load), ["local"])["ansible_facts"]["lockstep"]
