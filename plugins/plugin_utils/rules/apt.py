@@ -26,10 +26,9 @@ def _run(ctx: Context) -> Row:
 
 def apt_locked(ctx: Context) -> t.Iterator[Hit]:
     """Nobody else installs packages at the same time."""
-    if ctx.purpose == "install":
-        # site waits by itself.
-        return
-    for row in claimed.manager(ctx).get("locks") or []:
+    # site waits by itself for whoever installs at the moment.
+    rows = _run(ctx).get("locks") if ctx.purpose == "install" else claimed.manager(ctx).get("locks")
+    for row in rows or []:
         who = "%s (%d)" % (row["process"], row["pid"]) if row["process"] and row["pid"] else "process %d" % row["pid"] if row["pid"] else "another process"
         path = row["path"] or "the package manager's lock"
         yield Hit(who if row["pid"] else path, "%s holds %s: what it does to the packages is not known until it has finished." % (who, path),

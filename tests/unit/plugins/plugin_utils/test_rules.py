@@ -105,6 +105,23 @@ def transaction(name, version):
     return set_in("state.package_manager.transaction", {"install": [row], "upgrade": [], "downgrade": [], "remove": [], "tool": "apt", "error": None})
 
 
+def manager_says(key, value):
+    """A change: something that apt or dnf told."""
+    return set_in("state.package_manager." + key, value)
+
+
+def offers(*rows, installed=None, candidate=None, uri="http://archive.example.org/debian"):
+    """A change: apt's policy of the driver's module package; rows: (version, priority)."""
+    table = [{"version": version, "priority": priority, "installed": version == installed, "origins": [{"priority": priority, "uri": place, "suite": suite}]}
+             for version, priority, place, suite in ((*row, uri, "trixie/non-free")[:4] for row in rows)]
+    return manager_says("policy", {"nvidia-kernel-dkms": {"installed": installed, "candidate": candidate, "pin": None, "table": table}})
+
+
+LEAVES = transaction("libcuda1", "560.35.03-1")
+KERNEL_560 = transaction("linux-image-6.12.120+deb13-amd64", "6.12.120-1")
+NOTHING_MORE = dict.fromkeys(("relation", "need", "have", "why"))
+CUDA_REPOSITORY = ("https://repo.example.org/cuda/debian13/x86_64", None)
+
 CASES = [
     case("os_unknown", "debian 11", set_in("state.os.release", "11")),
     case("os_unknown", "gentoo 2", claim({"os": {"id": "gentoo", "release": "2"}}), claim(ON_13)),
@@ -234,6 +251,38 @@ CASES = [
          set_in("state.controller", {"ansible": "2.17.5", "python": {"path": None, "version": "3.9.2"}})),
     case("package_bindings_missing", "python3-apt", set_in("state.controller", {"error": {"bindings": [
         {"package": "python3-apt", "interpreter": None, "version": None, "attempted": []}]}}), set_in("state.controller", {"error": {"bindings": []}})),
+    # The other forms of these: tests/unit/cases/test_pkg_apt.py.
+    case("apt_locked", "unattended-upgr (24459)", manager_says("run", {"locks": [
+        {"path": "/var/lib/dpkg/lock-frontend", "pid": 24459, "process": "unattended-upgr"}]}), manager_says("run", {"locks": []})),
+    case("keyring_newer", "cuda-keyring 1.1-1 > 1.0-1", manager_says("run", {"later": [{"name": "cuda-keyring", "have": "1.1-1", "want": "1.0-1"}]}),
+         manager_says("run", {"later": [{"name": "libnccl2", "have": "2", "want": "1"}]})),
+    case("transitional_package_installed", "nvidia-driver-550", set_in("state.packages.nvidia-driver-550", package("580.173.02-0ubuntu0.22.04.1", "x")),
+         set_in("state.packages.nvidia-driver-550", package("550.163.01-0ubuntu0.22.04.1", "x"))),
+    case("candidate_is_transitional", "nvidia-driver-550 580.173.02-1", transaction("nvidia-driver-550", "580.173.02-1"),
+         transaction("nvidia-driver-550", "550.163.01-1")),
+    case("candidate_leaves_origin", "Debian -> CUDA repository",
+         offers(("550.163.01-3", 600, *CUDA_REPOSITORY), ("550.163.01-2", 500), installed="550.163.01-2", candidate="550.163.01-3"),
+         offers(("550.163.01-3", 500), ("550.163.01-2", 500), installed="550.163.01-2", candidate="550.163.01-3")),
+    case("pinned_away", "nvidia-kernel-dkms 550.163.01-2", offers(("550.163.01-2", -1)), offers(("550.163.01-2", 500), candidate="550.163.01-2")),
+    case("locked_version_gone_from_archive", "nvidia-kernel-dkms=550.163.01", offers(("560.35.03-1", 500), candidate="560.35.03-1"),
+         offers(("560.35.03-1", 500), ("550.163.01-2", 500), candidate="560.35.03-1")),
+    case("package_renamed", "nvidia-docker2 -> nvidia-container-toolkit", manager_says("run", {"missing": [{"name": "nvidia-docker2", "version": None}]}),
+         manager_says("run", {"missing": [{"name": "no-such-thing", "version": None}]})),
+    case("package_held_by_user", "libcuda1",
+         both(manager_says("run", {"held_changed": True, "asked": {"libcuda1": "550.163.01-2"}}), manager_says("holds", ["libcuda1"])),
+         manager_says("holds", ["libcuda1"])),
+    case("downgrade_refused", "libcuda1", manager_says("run", {"downgrade_refused": True, "asked": {"libcuda1": "550.163.01-2"}}),
+         manager_says("run", {"downgrade_refused": False, "asked": {"libcuda1": "550.163.01-2"}})),
+    case("exact_set_needed", "libcuda1=550.163.01-2", manager_says("run", {"unmet": [
+        {"package": "nvidia-smi", "kind": "Depends", "on": "libcuda1", "relation": "=", "need": "550.163.01-2", "have": "560.35.03-1", "why": "x"}]}),
+         manager_says("run", {"unmet": []})),
+    case("branch_switch_needs_removal", "535-server", manager_says("run", {"unmet": [
+        dict(NOTHING_MORE, package="libnvidia-compute-550-server", kind="Conflicts", on="libnvidia-compute-535-server")]}),
+         manager_says("run", {"unmet": [dict(NOTHING_MORE, package="a", kind="Conflicts", on="b")]})),
+    case("transaction_leaves_lock", "libcuda1 560.35.03", LEAVES, transaction("libcuda1", "550.163.01-2")),
+    case("transaction_installs_unlocked_kernel", "6.12.120+deb13-amd64", KERNEL_560, transaction("linux-image-" + KERNEL, "6.12.117-1")),
+    case("transaction_removes_locked_kernel", KERNEL, manager_says("transaction", {"remove": [
+        {"name": "linux-image-" + KERNEL, "arch": None, "version": None, "old": "6.12.117-1", "origin": None}], "tool": "apt"}), KERNEL_560),
 ]
 
 
