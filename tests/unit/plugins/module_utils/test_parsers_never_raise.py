@@ -34,7 +34,7 @@ PARSERS = sorted(((module, name) for module in MODULES for name in vars(module)
                  key=lambda pair: pair[1])
 RECORDINGS = [path.read_bytes() for path in sorted((pathlib.Path(__file__).parents[3] / "fixtures" / "bundles").glob("*/*.txt"))]
 FRAGMENTS = ["Inst a [1] (2 x:y [amd64]) []", "Remv a [1]", "Start-Date: 1", "Upgrade: a:amd64 (1, 2), b (1", "a:", "  Installed: (none)", " *** 1 500",
-             "        500 http://x y/z amd64 Packages", "ii  a 1 amd64 b", "The following packages have unmet dependencies:", " a : Depends: b (= 1) but 2 is",
+             "        500 http://x.example y/z amd64 Packages", "ii  a 1 amd64 b", "The following packages have unmet dependencies:", " a : Depends: b (= 1) but 2 is",
              "E: Could not get lock /x. It is held by process 1 (a)", "dpkg: error processing package a (--configure):", "a | 1 | x y z", "A::B { \"c\"; };",
              "    Fabric", "State : Completed", "0, [N/A], [N/A]", "Active: active (running)", "driver interface version 535.1", "kind: nvidia.com/gpu",
              "  - hostPath: /usr/lib/libcuda.so.535.161.08", "version : 1.2.3", "Hostengine build info:", "ansible [core 2.17.5]", "python3: not found",
