@@ -60,6 +60,8 @@ def failures(text):
     found, about = [], {"module": None, "version": None, "kernel": None, "arch": None}
     for raw in text.splitlines():
         line = raw[:_LINE].rstrip()
+        if not line:
+            continue
         summary = _SUMMARY.search(line)
         if summary:
             found += [dict(_row("build_failed", {"kernel": summary.group("kernel"), "arch": summary.group("arch")}), module=name)
