@@ -25,7 +25,8 @@ COMPONENTS = ("driver", "cuda", "nccl", "fabric", "dcgm", "container_toolkit")
 def _applies(ctx: Context) -> bool:
     """Whether NVIDIA's driver should have the GPUs: the stack has it, or nothing else is wanted; and there may be GPUs."""
     asked = [key for key in ctx.stack if key in COMPONENTS]
-    return not ctx.container and ctx.state.get("gpus") != [] and (bool(asked) or not ctx.stack.get("ofed"))
+    there = ctx.state.get("gpus") != [] or bool(ctx.state.get("gpu_drivers"))
+    return not ctx.container and there and (bool(asked) or not ctx.stack.get("ofed"))
 
 
 def _loaded(ctx: Context) -> t.Mapping[str, t.Any]:
