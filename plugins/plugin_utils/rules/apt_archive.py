@@ -15,7 +15,7 @@ from . import claimed
 from .context import Context, Hit, Row, listed
 
 PREFERENCES = "https://manpages.debian.org/apt_preferences"
-NAMES = {"nvidia": "CUDA repository", "doca": "DOCA repository", "ubuntu": "Ubuntu", "debian": "Debian", "ppa": "PPA"}
+NAMES = {"nvidia": "CUDA repository", "doca": "DOCA repository", "ubuntu": "Ubuntu", "debian": "Debian"}
 _YES = ("yes", "true", "1")
 
 
@@ -25,13 +25,14 @@ def policies(ctx: Context) -> t.Dict[str, Row]:
 
 
 def archive(ctx: Context, origin: Row) -> str:
-    """Who makes the packages of an archive: nvidia, ubuntu, debian, ppa or the host's name; mirrors are told by their layout."""
+    """Who makes the packages of an archive: nvidia, doca, ubuntu, debian, a PPA or the host's name; mirrors are told by their layout."""
     uri = str(origin["uri"]).lower().rstrip("/")
     release = next((row["release"] for row in claimed.manager(ctx).get("policy_sources") or []
                     if str(row["uri"]).lower().rstrip("/") == uri and row.get("suite") == origin.get("suite") and row["release"]), {})
     maker = str(release.get("o") or "").lower()
-    if maker.startswith("lp-ppa") or re.search(r"ppa\.launchpad|/ppa/", uri):
-        return "ppa"
+    ppa = re.match(r"lp-ppa-(\S+)", maker) or re.search(r"ppa\.launchpad(?:content)?\.net/([^/]+)|/ppa/", uri)
+    if ppa:
+        return "PPA %s" % (ppa.group(1) or "of somebody")
     if maker in ("nvidia", "ubuntu", "debian"):
         return maker
     if re.search(r"doca|mellanox|mlnx", uri):

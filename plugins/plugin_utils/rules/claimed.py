@@ -92,7 +92,7 @@ def is_exact(of: str, version: str) -> bool:
 
 
 def packages(ctx: Context) -> t.Dict[str, Row]:
-    """What is installed: the package list; without one, what apt's history last did to packages, which is part of it."""
+    """What is installed: the package list; without one the part of it that apt's history and its policy tell."""
     if ctx.packages_known:
         return ctx.packages
     table: t.Dict[str, Row] = {}
@@ -101,6 +101,9 @@ def packages(ctx: Context) -> t.Dict[str, Row]:
             table[row["name"]] = dict(row, status="installed", by=run.get("by"))
         for row in run.get("remove") or []:
             table.pop(row["name"], None)
+    for name, policy in (manager(ctx).get("policy") or {}).items():
+        if policy["installed"]:
+            table[name] = dict(table.get(name) or {}, name=name, version=policy["installed"], status="installed")
     return table
 
 

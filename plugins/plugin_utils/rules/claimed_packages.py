@@ -9,7 +9,7 @@ import typing as t
 
 from ansible_collections.lockstep.gpu.plugins.plugin_utils.actions import step
 
-from . import claimed
+from . import claimed, fabric_facts
 from .context import Context, Hit, Row, listed
 
 # Fabric manager's own package is judged beside the driver (fabric.py), NCCL's two packages beside each other (nccl.py).
@@ -78,7 +78,8 @@ def set_split(ctx: Context) -> t.Iterator[Hit]:
 def version_differs(ctx: Context) -> t.Iterator[Hit]:
     """Every installed package that has its product's version has the claimed one."""
     for of in claimed.VERSIONED:
-        lock = claimed.locked(ctx, of)
+        # What fabric manager brings is judged beside the driver, where one is known (revision_coupling).
+        lock = None if of == "fabric" and fabric_facts.driver_version(ctx) else claimed.locked(ctx, of)
         split = set((_split(ctx, of) or ({}, []))[0]) if of in SPLIT else set()
         for name, row in sorted(claimed.members(ctx, of, False).items()) if lock else ():
             version = claimed.version_of(ctx, name, row.get("version"))

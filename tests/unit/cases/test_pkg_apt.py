@@ -288,6 +288,19 @@ KINDS = {
     "Ansible's own simulation": (
         given(driver="535.183.01"), {"dpkg_list": LIST_535, "ansible_result": '{"changed": true, "stdout": "%s"}' % UPGRADE.replace("\n", "\\n")},
         "transaction_leaves_lock", ("error", "drift"), "nvidia-driver-535 535.216.03", "hold nvidia-driver-535"),
+    "apt's policy has another version installed": (
+        given(driver="535.183.01"), {"apt_policy": policy("nvidia-driver-535", NEWER[0], NEWER[0], NEWER, ("535.183.01-0ubuntu1", 600, NEWER[2]))},
+        "package_version_differs", ("error", "drift"), "nvidia-driver-535 535.216.03-0ubuntu1", "downgrade_exact nvidia-driver-535=535.183.01-0ubuntu1"),
+    "a PPA is newer": (
+        given(driver="550.90.07", origin="ubuntu"), {"apt_policy": policy(
+            "nvidia-driver-550", "550.90.07-0ubuntu0.22.04.1", "550.107.02-0ubuntu0~gpu22.04.1",
+            ("550.107.02-0ubuntu0~gpu22.04.1", 500, ["500 https://ppa.launchpadcontent.example/graphics-drivers/ppa/ubuntu jammy/main amd64 Packages"]),
+            ("550.90.07-0ubuntu0.22.04.1", 500, UBUNTU[2]))},
+        "candidate_leaves_origin", ("warn", "drift"), "Ubuntu -> PPA graphics-drivers", "add_apt_pin 550.90.07-0ubuntu0.22.04.1"),
+    "history without a list": (
+        given(driver="535.183.01"), {"apt_holds": "", "apt_history": (
+            "Start-Date: 2026-04-24  06:50:54\nCommandline: apt upgrade -y\nUpgrade: nvidia-driver-535:amd64 (535.183.01-0ubuntu1, 535.216.03-0ubuntu1)\n")},
+        "package_version_differs", ("error", "drift"), "nvidia-driver-535 535.216.03-0ubuntu1", "downgrade_exact nvidia-driver-535=535.183.01-0ubuntu1"),
     "two of three are held": (
         given(container_toolkit="1.17.8"), {"dpkg_list": TOOLKIT % "1.17.8-1", "apt_holds": "nvidia-container-toolkit\nnvidia-container-toolkit-base\n"},
         "hold_incomplete", ("error", "drift"), "libnvidia-container-tools", "hold libnvidia-container-tools"),
