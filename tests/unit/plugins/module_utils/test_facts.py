@@ -178,7 +178,7 @@ def test_vendor_cuda_and_ofed():
                    cuda_versions='==> /usr/local/cuda-12.4/version.json <==\n{"cuda": {"version": "12.4.1"}}\n',
                    ofed_info="MLNX_OFED_LINUX-5.4-3.1.0.0:\n")
     assert result["cuda"]["active"] == "/usr/local/cuda-12.4" and result["cuda"]["toolkits"][0]["release"] == "12.4.1"
-    assert result["ofed"] == {"kind": "mlnx", "version": "5.4-3.1.0.0"} and reasons(result) == {"cuda_versions"}
+    assert result["ofed"] == {"kind": "mlnx", "version": "5.4-3.1.0.0", "release": "5.4", "build": "3.1.0.0"} and reasons(result) == {"cuda_versions"}
 
 
 def test_levels():
