@@ -7,6 +7,7 @@ from __future__ import annotations
 import copy
 
 import pytest
+from ansible_collections.lockstep.gpu.plugins.module_utils import parse_nccl
 from ansible_collections.lockstep.gpu.plugins.plugin_utils import engine, knowledge, stack
 
 KERNEL = "6.12.117+deb13-amd64"
@@ -121,6 +122,35 @@ LEAVES = transaction("libcuda1", "560.35.03-1")
 KERNEL_560 = transaction("linux-image-6.12.120+deb13-amd64", "6.12.120-1")
 NOTHING_MORE = dict.fromkeys(("relation", "need", "have", "why"))
 CUDA_REPOSITORY = ("https://repo.example.org/cuda/debian13/x86_64", None)
+
+
+def nccl_conf(*lines, **more):
+    """A change: the lines of /etc/nccl.conf, and what else is known of NCCL."""
+    return set_in("state.nccl", dict({"conf": parse_nccl.parse_nccl_conf("\n".join(lines) + "\n").value}, **more))
+
+
+def cache_without(searched):
+    """A change: a search in the loader's cache that found nothing ("nothing"), or something else ("part")."""
+    return both(set_in("state.loader_cache", searched), set_in("state.packages.libnccl2", package("2.22.3-1-1", "nvidia-nccl")), set_in("state.libraries", []))
+
+
+def nccl_packages(headers):
+    return both(set_in("state.packages.libnccl2", package("2.22.3-1-1", "nvidia-nccl")), set_in("state.packages.libnccl-dev", package(headers, "nvidia-nccl")))
+
+
+def interface(name):
+    return set_in("state.interfaces", [{"name": name, "running": True, "addresses": ["192.0.2.17/24"]}])
+
+
+def rdma(**parts):
+    """A change: a node with MLNX_OFED, and what is known of its modules."""
+    return both(set_in("state.ofed", {"kind": "mlnx", "version": "24.10-1.1.4.0", "release": "24.10", "build": "1.1.4.0"}),
+                set_in("state.rdma", dict(dict.fromkeys(("modules", "files", "symbols", "passed_over", "peer_modules")), **parts)))
+
+
+def kernel_says(symbol, err):
+    return set_in("state.kernel_log", [{"kind": "unknown_symbol", "module": "nv_peer_mem", "symbol": symbol, "err": err, "text": "x", "driver": None}])
+
 
 CASES = [
     case("os_unknown", "debian 11", set_in("state.os.release", "11")),
@@ -283,6 +313,50 @@ CASES = [
     case("transaction_installs_unlocked_kernel", "6.12.120+deb13-amd64", KERNEL_560, transaction("linux-image-" + KERNEL, "6.12.117-1")),
     case("transaction_removes_locked_kernel", KERNEL, manager_says("transaction", {"remove": [
         {"name": "linux-image-" + KERNEL, "arch": None, "version": None, "old": "6.12.117-1", "origin": None}], "tool": "apt"}), KERNEL_560),
+    # The other forms of these: test_rules_nccl.py and test_rules_ofed.py.
+    case("nccl_other_copy", "pip nvidia-nccl-cu12 2.21.5", set_in("state.nccl", {"pip": {"nvidia-nccl-cu12": "2.21.5"}}),
+         set_in("state.nccl", {"pip": {"nvidia-nccl-cu12": "2.22.3"}})),
+    case("library_not_in_cache", "libnccl.so.2", cache_without("nothing"), cache_without("part")),
+    case("nccl_dev_runtime_split", "libnccl-dev 2.21.5-1-1", nccl_packages("2.21.5-1-1"), nccl_packages("2.22.3-1-1")),
+    case("nccl_ib_fallback", "Using network Socket", set_in("state.nccl", {"log": {"networks": ["Socket"], "no_ib_device": True}}),
+         set_in("state.nccl", {"log": {"networks": ["IB"], "no_ib_device": False}})),
+    case("nccl_ifname_allows_loopback", "^docker0", nccl_conf("NCCL_SOCKET_IFNAME=^docker0"), nccl_conf("NCCL_SOCKET_IFNAME=^docker0,lo")),
+    case("nccl_ifname_matches_nothing", "eth0", both(nccl_conf("NCCL_SOCKET_IFNAME=eth0"), interface("ens6")),
+         both(nccl_conf("NCCL_SOCKET_IFNAME=eth0"), interface("eth0"))),
+    case("nccl_graph_file_pinned", "/etc/nccl.conf", nccl_conf("NCCL_GRAPH_FILE=/opt/g.xml"), nccl_conf("NCCL_TOPO_FILE=/opt/t.xml")),
+    case("nccl_graph_file_other_size", "4 GPUs in the file, 1 on the node", set_in("state.nccl", {"graph_file": {"gpus": 4, "graphs": 1}}),
+         set_in("state.nccl", {"graph_file": {"gpus": 1, "graphs": 1}})),
+    case("nccl_cuda_newer_minor", "nccl 2.29.7 for 13.2, active 13.0", claim(nccl={"version": "2.29.7", "cuda": "13.2"}, cuda="13.0"),
+         claim(nccl={"version": "2.28.9", "cuda": "13.0"}, cuda="13.0")),
+    case("nccl_variable_unknown", "NCCL_BUFFERSIZE", nccl_conf("NCCL_BUFFERSIZE=4194304"), nccl_conf("NCCL_BUFFSIZE=4194304")),
+    case("nccl_value_reset", "NCCL_NTHREADS=4", nccl_conf("NCCL_NTHREADS=4"), nccl_conf("NCCL_NTHREADS=64")),
+    case("nccl_settings_contradict", "NCCL_IB_DISABLE=1, NCCL_SOCKET_IFNAME=ib0", nccl_conf("NCCL_IB_DISABLE=1", "NCCL_SOCKET_IFNAME=ib0"),
+         nccl_conf("NCCL_IB_DISABLE=0", "NCCL_SOCKET_IFNAME=ib0")),
+    *(case("nccl_conf_" + fault, "line 1: NCCL_DEBUG", nccl_conf(line), nccl_conf("NCCL_DEBUG=INFO")) for fault, line in (
+        ("no_equals", "NCCL_DEBUG INFO"), ("export_prefix", "export NCCL_DEBUG=INFO"), ("leading_blank", " NCCL_DEBUG=INFO"),
+        ("blank_in_name", "NCCL_DEBUG =INFO"), ("inline_comment", "NCCL_DEBUG=INFO # all"), ("quotes_kept", 'NCCL_DEBUG="INFO"'),
+        ("carriage_return", "NCCL_DEBUG=INFO\r"))),
+    case("nccl_conf_duplicate", "NCCL_DEBUG in /etc/nccl.conf", nccl_conf("NCCL_DEBUG=INFO", "NCCL_DEBUG=WARN"), nccl_conf("NCCL_DEBUG=INFO")),
+    case("nccl_conf_overridden", "NCCL_DEBUG in /etc/nccl.conf", nccl_conf("NCCL_DEBUG=INFO", log={"settings": {"NCCL_DEBUG": "WARN"}}),
+         nccl_conf("NCCL_DEBUG=INFO", log={"settings": {"NCCL_DEBUG": "INFO"}})),
+    case("ofed_not_built_for_kernel", KERNEL, rdma(files=[]), rdma(files=None)),
+    case("inbox_module_in_use", "mlx5_ib", rdma(passed_over=["mlx5_ib"]), rdma(passed_over=[])),
+    case("peermem_symbol_missing", "nv_peer_mem", kernel_says("ib_register_peer_memory_client", "0"), kernel_says("other", "0")),
+    case("peermem_built_against_other_ofed", "nv_peer_mem", kernel_says("ib_register_peer_memory_client", "-22"),
+         kernel_says("ib_register_peer_memory_client", "0")),
+    case("peermem_built_against_other_driver", "nvidia_p2p_get_pages", kernel_says("nvidia_p2p_get_pages", "-22"), kernel_says("other", "-22")),
+    case("peermem_built_without_ofed", "nvidia_peermem", rdma(peer_modules=[{"module": "nvidia_peermem", "depends": "nvidia"}]),
+         rdma(peer_modules=[{"module": "nvidia_peermem", "depends": "nvidia,ib_core"}])),
+    case("ofed_fails_to_build_on_kernel", "4.9-4.1.7.0@5.14", claim(ofed={"provider": "mlnx", "version": "4.9-4.1.7.0"}, kernel="5.14"),
+         claim(ofed={"provider": "mlnx", "version": "4.9-4.1.7.0"}, kernel="5.4")),
+    case("ofed_not_for_nic", "ConnectX-3", claim({"nics": ["ConnectX-3"]}, ofed={"provider": "mlnx", "version": "5.8-1.0.1.1"}),
+         claim({"nics": ["ConnectX-3"]}, ofed={"provider": "mlnx", "version": "4.9-4.1.7.0"})),
+    case("ofed_not_for_os", "rhel 9.8", claim(ofed={"provider": "doca", "doca": "3.2.1"}, os="rhel-9.8"),
+         claim(ofed={"provider": "doca", "doca": "3.2.3"}, os="rhel-9.8")),
+    case("doca_ofed_mismatch", "DOCA 2.9.3", claim(ofed={"doca": "2.9.3", "version": "25.10-1.6.6.0"}),
+         claim(ofed={"doca": "2.9.3", "version": "24.10-3.2.5.0"})),
+    case("gpudirect_not_possible", "kernel 4.18", claim(driver={"version": "550.163.01", "flavour": "proprietary"}, kernel="4.18"),
+         claim(driver={"version": "550.163.01", "flavour": "open"}, kernel="4.18")),
 ]
 
 
