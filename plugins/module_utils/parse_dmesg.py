@@ -55,7 +55,7 @@ _KINDS = tuple((kind, re.compile(pattern)) for kind, pattern in (
 ))
 _ABOUT_GPUS = re.compile(r"NVRM|nvidia|nouveau|nova|NovaCore", re.IGNORECASE)
 # A message never spans more lines than this; a longer run of NVRM lines is several messages.
-_MOST_LINES = 6
+_MOST_LINES = 8
 _MOST_EVENTS = 2000
 
 
@@ -100,7 +100,7 @@ def _is_open(message, line):
     if message.startswith("NVRM: API mismatch"):
         return re.match(r"NVRM: +(?:this kernel module has|make sure|Please|components have)", line)
     if re.match(r"NVRM: The NVIDIA .{0,120}\(PCI ID: ", message):
-        return re.match(r"NVRM: +(?:installed in this|NVIDIA \S+ driver|driver |system |nvidia\.ko|Please|visit|for more|is |required)", line)
+        return re.match(r"NVRM: +(?:installed in this|NVIDIA \S+ driver|driver |system |nvidia\.ko|Please|visit|for more|is |required|System Processor|Firmware)", line)
     if re.match(r"NVRM: The NVIDIA .{0,120} installed in this system", message):
         return re.match(r"NVRM: +(?:is |supported through|visit|information|for more|this GPU)", line)
     if re.match(r"NVRM: The NVIDIA probe routine (?:was not|failed)", message):

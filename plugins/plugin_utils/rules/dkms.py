@@ -33,7 +33,9 @@ def _rows(ctx: Context, module: Module) -> t.List[Row]:
 def _locked(ctx: Context, row: Row) -> bool:
     """Whether a module belongs to the stack, also where DKMS does not list it."""
     version = ctx.driver.get("version")
-    return bool(version) and dkms_modules.is_driver(row["module"]) and dkms_modules.fits(row.get("version"), version) or dkms_modules.claimed(ctx.stack, _modules(ctx), row)
+    if version and dkms_modules.is_driver(row["module"]) and dkms_modules.fits(row.get("version"), version):
+        return True
+    return dkms_modules.claimed(ctx.stack, _modules(ctx), row)
 
 
 def _kernels(ctx: Context) -> t.List[str]:

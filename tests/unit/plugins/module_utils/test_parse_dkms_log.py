@@ -26,7 +26,8 @@ def short(text):
      "Error! Bad return status for module build on kernel: 6.5.0-14-generic (x86_64)\n"
      "Consult /var/lib/dkms/nvidia/535.54.03/build/make.log for more information.\n", [("build_failed", "nvidia", "535.54.03", "6.5.0-14-generic")]),
     # a summary repeats what was told, and tells of another module
-    ("Building module:\nCleaning build area...\n'make' -j16 ...(bad exit status: 2)\nError! Bad return status for module build on kernel: 6.12.9-amd64 (x86_64)\n"
+    ("Building module:\nCleaning build area...\n'make' -j16 ...(bad exit status: 2)\n"
+     "Error! Bad return status for module build on kernel: 6.12.9-amd64 (x86_64)\n"
      "Consult /var/lib/dkms/nvidia-current/535.183.01/build/make.log for more information.\nError! One or more modules failed to install during autoinstall.\n"
      "dkms autoinstall on 6.12.9-amd64/x86_64 failed for nvidia-current(10) zfs(10)\n",
      [("build_failed", "nvidia-current", "535.183.01", "6.12.9-amd64"), ("build_failed", "zfs", None, "6.12.9-amd64")]),
@@ -59,7 +60,8 @@ def test_what_a_run_says(text, expected):
 
 
 def test_the_log_is_named():
-    text = "Error! Bad return status for module build on kernel: 6.5.0-14-generic (x86_64)\nConsult /var/lib/dkms/nvidia/1.2/build/make.log for more information.\n"
+    text = ("Error! Bad return status for module build on kernel: 6.5.0-14-generic (x86_64)\n"
+            "Consult /var/lib/dkms/nvidia/1.2/build/make.log for more information.\n")
     assert failures(text)[0]["log"] == "/var/lib/dkms/nvidia/1.2/build/make.log"
 
 
@@ -89,7 +91,8 @@ def test_several_logs_and_one_without_an_error():
 @pytest.mark.parametrize("text,orphans", [
     ("/var/lib/dkms/nvidia\n/var/lib/dkms/nvidia/525.60.13\n/var/lib/dkms/nvidia/525.60.13/5.15.0-91-generic\n/var/lib/dkms/mok.key\n"
      "/var/lib/dkms/nvidia/550.107.02/source -> /usr/src/nvidia-550.107.02\n/var/lib/dkms/nvidia/550.107.02/6.8.0-44-generic\n"
-     "/var/lib/dkms/nvidia/kernel-6.8.0-44-generic-x86_64 -> 550.107.02/6.8.0-44-generic/x86_64\n/var/lib/dkms/nvidia/original_module/x\n", [("nvidia", "525.60.13")]),
+     "/var/lib/dkms/nvidia/kernel-6.8.0-44-generic-x86_64 -> 550.107.02/6.8.0-44-generic/x86_64\n/var/lib/dkms/nvidia/original_module/x\n",
+     [("nvidia", "525.60.13")]),
     ("/var/lib/dkms/nvidia/525.60.13:\ntotal 8\ndrwxr-xr-x 2 root root 4096 Nov 30 10:00 build\n\n/var/lib/dkms/nvidia/550.107.02:\n"
      "lrwxrwxrwx 1 root root 26 Nov 30 10:00 source -> /usr/src/nvidia-550.107.02\n", [("nvidia", "525.60.13")]),
     # Nothing tells what is in the folder.

@@ -9,8 +9,9 @@ from ansible_collections.lockstep.gpu.plugins.module_utils.parse_dmesg import pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-STAMPS = ["", "[    5.499014] ", "[Mon Nov 30 10:00:00 2026] ", "<4>[    5.499014] ", "Nov 30 10:00:00 node7 kernel: ", "Nov 30 10:00:00 node7 kernel: [ 12.345678] ",
-          "kern  :warn  : [    5.499014] ", "2026-11-30T10:00:00,123456+00:00 ", "2026-11-30T10:00:00+0000 node7 kernel: "]
+STAMPS = ["", "[    5.499014] ", "[Mon Nov 30 10:00:00 2026] ", "<4>[    5.499014] ", "Nov 30 10:00:00 node7 kernel: ",
+          "Nov 30 10:00:00 node7 kernel: [ 12.345678] ", "kern  :warn  : [    5.499014] ", "2026-11-30T10:00:00,123456+00:00 ",
+          "2026-11-30T10:00:00+0000 node7 kernel: "]
 
 
 def events(text):
@@ -55,7 +56,8 @@ GPU = "NVRM: The NVIDIA GPU 0000:02:00.0 (PCI ID: %s)\n"
 
 @pytest.mark.parametrize("lines,kind,gpu", [
     ("NVRM: installed in this system requires use of the NVIDIA open kernel modules.\n", "requires_open", "0000:02:00.0"),
-    ("NVRM: installed in this system is not supported by open\nNVRM: nvidia.ko because it does not include the required GPU\n", "requires_proprietary", "0000:02:00.0"),
+    ("NVRM: installed in this system is not supported by open\nNVRM: nvidia.ko because it does not include the required GPU\n", "requires_proprietary",
+     "0000:02:00.0"),
     ("NVRM: installed in this system is not supported by the\nNVRM: NVIDIA 580.65.06 driver release.\n", "gpu_not_supported", "0000:02:00.0")])
 def test_messages_over_several_lines(lines, kind, gpu):
     (event,) = [event for event in events("NVRM: loading\n" + GPU % "10de:2c31" + lines + "usb 1-1: new device\n") if event["kind"]]
@@ -80,7 +82,8 @@ def test_other_lines_are_about_other_things():
     assert parse_dmesg("[ 1.0] usb 1-1: new high-speed device\n[ 2.0] EXT4-fs (sda1): mounted\n") == ([], [])
 
 
-@given(st.lists(st.sampled_from(["NVRM: Xid (PCI:0000:17:00): 79, x", "nouveau 0000:01:00.0: NVIDIA GV100", "usb 1-1: new"]), max_size=6), st.sampled_from(STAMPS))
+@given(st.lists(st.sampled_from(["NVRM: Xid (PCI:0000:17:00): 79, x", "nouveau 0000:01:00.0: NVIDIA GV100", "usb 1-1: new"]), max_size=6),
+       st.sampled_from(STAMPS))
 def test_each_message_once_under_any_stamp(lines, stamp):
     text = "".join(stamp + line + "\n" for line in lines)
     assert [event["kind"] for event in events(text)] == [{"N": "xid", "n": "bound"}[line[0]] for line in dict.fromkeys(lines) if line[0] in "Nn"]

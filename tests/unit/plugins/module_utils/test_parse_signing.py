@@ -17,7 +17,8 @@ SHA1 = "76:a0:92:06:58:00:bf:37:69:01:c3:72:cd:55:a9:0e:1f:de:d2:e0"
 LONG = ("[key 1]\nSHA1 Fingerprint: %s\nCertificate:\n    Data:\n        Version: 3 (0x2)\n        Serial Number:\n            b9:41:24:a0:18:2c:92:67\n"
         "        Issuer: C=GB, O=Canonical Ltd., CN=Canonical Ltd. Master Certificate Authority\n        Validity\n"
         "        Subject: C=GB, CN=Canonical Ltd. Master Certificate Authority\n        Subject Public Key Info:\n"
-        "            X509v3 Subject Key Identifier: \n                AD:91\n[key 2]\nSHA1 Fingerprint: %s\n        Subject: CN=node-d Secure Boot Module Signature key\n")
+        "            X509v3 Subject Key Identifier: \n                AD:91\n[key 2]\nSHA1 Fingerprint: %s\n"
+        "        Subject: CN=node-d Secure Boot Module Signature key\n")
 
 
 def test_keys_long():
@@ -49,7 +50,8 @@ FILE = "filename:       /lib/modules/6.8.0-44-generic/updates/dkms/nvidia-uvm.ko
 
 @pytest.mark.parametrize("more,signed,signer", [
     ("vermagic:       6.8.0-44-generic SMP\nsig_id:         PKCS#7\nsigner:         x y\nsig_key:        11:22\n", True, "x y"),
-    ("vermagic:       6.8.0-44-generic SMP\n", False, None), ("", None, None), ("vermagic:       6.8.0-44-generic SMP\nsig_id:         PKCS#7\nsigner:         \n", True, None)])
+    ("vermagic:       6.8.0-44-generic SMP\n", False, None), ("", None, None),
+    ("vermagic:       6.8.0-44-generic SMP\nsig_id:         PKCS#7\nsigner:         \n", True, None)])
 def test_signatures(more, signed, signer):
     (row,) = signing.parse_signatures(FILE + more + "signature:      AA:BB:\n\t\tCC:DD\nparm:           x:y\n").value
     assert (row["signed"], row["signer"], row["name"], row["kernel"]) == (signed, signer, "nvidia-uvm", "6.8.0-44-generic")
@@ -83,13 +85,15 @@ def test_loaded_modules(text, expected):
     ("/etc/modprobe.d/lockstep.conf: blacklist nouveau\n/etc/modprobe.d/a.conf:3:#blacklist nova_core\n", ["nouveau"], [], []),
     ("==> /etc/modprobe.d/nvidia.conf <==\nblacklist  nouveau # x\ninstall nova-core /bin/false\n\n==> /etc/modprobe.d/x <==\nblacklist nova_core\n",
      ["nouveau"], ["nova_core"], ["/etc/modprobe.d/x"]), ("blacklist nova-core\nalias a b\noptions nvidia-drm modeset=1\n", ["nova_core"], [], []),
-    ("install nvidia /sbin/modprobe --ignore-install nvidia\n", [], [], []), ("/etc/modprobe.d/a.conf.rpmsave:blacklist nouveau\n", [], [], ["/etc/modprobe.d/a.conf.rpmsave"])])
+    ("install nvidia /sbin/modprobe --ignore-install nvidia\n", [], [], []),
+    ("/etc/modprobe.d/a.conf.rpmsave:blacklist nouveau\n", [], [], ["/etc/modprobe.d/a.conf.rpmsave"])])
 def test_modprobe_configuration(text, blacklist, disabled, ignored):
     value = config.parse_modprobe_config(text).value
     assert (sorted(value["blacklist"]), sorted(value["disabled"]), sorted(value["ignored"])) == (blacklist, disabled, ignored)
 
 
-@given(st.sampled_from(["nouveau", "nova-core", "nova_core"]), st.sampled_from(["/etc/modprobe.d/x.conf:", "/etc/modprobe.d/x.conf: ", "/etc/modprobe.d/x.conf:12:", ""]))
+@given(st.sampled_from(["nouveau", "nova-core", "nova_core"]),
+       st.sampled_from(["/etc/modprobe.d/x.conf:", "/etc/modprobe.d/x.conf: ", "/etc/modprobe.d/x.conf:12:", ""]))
 def test_dashes_and_underscores_are_one(name, prefix):
     assert list(config.parse_modprobe_config("%sblacklist %s\n" % (prefix, name)).value["blacklist"]) == [name.replace("-", "_")]
 
@@ -111,9 +115,12 @@ def test_initramfs():
 
 
 @pytest.mark.parametrize("text,drivers", [
-    ("0000:17:00.0 0302: 10de:2330\n\tKernel driver in use: nvidia\n0000:17:00.1 0403: 10de:22ba\n\tKernel driver in use: snd_hda_intel\n", {"0000:17:00.0": "nvidia"}),
-    ("01:00.0 VGA compatible controller [0300]: NVIDIA Corporation GP104 [10de:1b80] (rev a1)\n\tSubsystem: x\n\tKernel modules: nouveau\n", {"0000:01:00.0": None}),
-    ("01:00.0 3D controller: NVIDIA Corporation GH100\n\tKernel driver in use: vfio-pci\n", {"0000:01:00.0": "vfio-pci"}), ("0000:17:00.0 0302: 10de:2330\n", {}), ("", {})])
+    ("0000:17:00.0 0302: 10de:2330\n\tKernel driver in use: nvidia\n0000:17:00.1 0403: 10de:22ba\n\tKernel driver in use: snd_hda_intel\n",
+     {"0000:17:00.0": "nvidia"}),
+    ("01:00.0 VGA compatible controller [0300]: NVIDIA Corporation GP104 [10de:1b80] (rev a1)\n\tSubsystem: x\n\tKernel modules: nouveau\n",
+     {"0000:01:00.0": None}),
+    ("01:00.0 3D controller: NVIDIA Corporation GH100\n\tKernel driver in use: vfio-pci\n", {"0000:01:00.0": "vfio-pci"}),
+    ("0000:17:00.0 0302: 10de:2330\n", {}), ("", {})])
 def test_drivers_in_use(text, drivers):
     assert parse_pci.parse_pci_drivers(text) == (drivers, [])
 

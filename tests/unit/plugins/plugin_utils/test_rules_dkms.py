@@ -147,7 +147,8 @@ def test_a_source_that_is_gone(status, context):
 
 
 @pytest.mark.parametrize("status,weight", [
-    (Observation(4, "", CONF), ("error", "unknown")), (Observation(0, "", "Error! Could not locate dkms.conf file.\nFile:  does not exist.\n"), ("error", "unknown")),
+    (Observation(4, "", CONF), ("error", "unknown")),
+    (Observation(0, "", "Error! Could not locate dkms.conf file.\nFile:  does not exist.\n"), ("error", "unknown")),
     (Observation(1, "", "/usr/sbin/dkms: line 32: cd: /var/lib/dkms: Permission denied\n"), ("error", "unknown")),
     (Observation(0, "Traceback (most recent call last):\n"), ("error", "unknown")), (Observation(4, OWN, CONF), ("warn", "unknown"))])
 def test_a_list_that_cannot_be_relied_on(status, weight):

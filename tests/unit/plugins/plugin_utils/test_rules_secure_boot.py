@@ -13,10 +13,12 @@ from ansible_collections.lockstep.gpu.plugins.plugin_utils import audit, signing
 KERNEL = "6.8.0-44-generic"
 LOCK = {"driver": "550.107.02"}
 ON, OFF = "SecureBoot enabled\n", "SecureBoot disabled\n"
-FILE = "filename:       /lib/modules/%s/updates/dkms/nvidia.ko.zst\nversion:        550.107.02\nlicense:        NVIDIA\nvermagic:       %s SMP preempt\n" % (KERNEL, KERNEL)
+FILE = ("filename:       /lib/modules/%s/updates/dkms/nvidia.ko.zst\nversion:        550.107.02\nlicense:        NVIDIA\n"
+        "vermagic:       %s SMP preempt\n") % (KERNEL, KERNEL)
 SIGNED = FILE + "sig_id:         PKCS#7\nsigner:         %s\nsig_key:        11:22:33\nsig_hashalgo:   sha512\n"
 DKMS_KEY = "node-d Secure Boot Module Signature key"
-CANONICAL = "[key 1]\nSHA1 Fingerprint: 76:a0:92:06:58:00:bf:37:69:01:c3:72:cd:55:a9:0e:1f:de:d2:e0\n        Subject: CN=Canonical Ltd. Master Certificate Authority\n"
+CANONICAL = ("[key 1]\nSHA1 Fingerprint: 76:a0:92:06:58:00:bf:37:69:01:c3:72:cd:55:a9:0e:1f:de:d2:e0\n"
+             "        Subject: CN=Canonical Ltd. Master Certificate Authority\n")
 ENROLLED = CANONICAL + "[key 2]\nSHA1 Fingerprint: 77:a0:92:06:58:00:bf:37:69:01:c3:72:cd:55:a9:0e:1f:de:d2:e0\n        Subject: CN=%s\n"
 REJECTED = Observation(1, "", "modprobe: ERROR: could not insert 'nvidia': Key was rejected by service\n")
 NO_KEY = Observation(1, "", "modprobe: ERROR: could not insert 'nvidia': Required key not available\n")
@@ -70,7 +72,8 @@ def test_nothing_is_said_where_nothing_is_wrong(recorded):
     ({"modprobe_run": REJECTED, "modinfo": SIGNED % DKMS_KEY}, DKMS_KEY), ({"secure_boot": ON, "modprobe_run": REJECTED}, "/var/lib/dkms/mok.pub"),
     ({"secure_boot": ON, "modprobe_run": REJECTED, "dkms_conf": "mok_certificate=/root/site.der\n"}, "/root/site.der"),
     ({"secure_boot": ON, "modprobe_run": NO_KEY, "modinfo": SIGNED % DKMS_KEY, "mok_enrolled": "MokListRT is empty\n"}, DKMS_KEY),
-    ({"secure_boot": ON, "modinfo": SIGNED % DKMS_KEY, "mok_test_key": "/var/lib/shim-signed/mok/MOK.der is not enrolled\n"}, "/var/lib/shim-signed/mok/MOK.der"),
+    ({"secure_boot": ON, "modinfo": SIGNED % DKMS_KEY, "mok_test_key": "/var/lib/shim-signed/mok/MOK.der is not enrolled\n"},
+     "/var/lib/shim-signed/mok/MOK.der"),
     ({"dmesg": "[ 1.0] Kernel is locked down from EFI Secure Boot mode; see man kernel_lockdown.7\n[ 9.1] PKCS#7 signature not signed with a trusted key\n",
       "modinfo": SIGNED % DKMS_KEY}, DKMS_KEY)])
 def test_a_key_that_nobody_enrolled(recorded, subject):
@@ -107,7 +110,8 @@ def test_dkms_signs_when_it_builds():
     ({"doca": "3.2.0"}, {"mok_enrolled": ENROLLED % "ACME Clusters 2026"}, ("warn", "unknown")),
     ({"doca": "3.2.0"}, {"mok_enrolled": ENROLLED % "ACME Clusters 2026", "dkms_conf": "mok_signing_key=\n"}, ("error", "blocked")),
     ({"driver": {"version": "550.107.02", "module": "dkms"}}, {"mok_enrolled": CANONICAL}, ("error", "blocked")),
-    ({"driver": {"version": "550.107.02", "module": "prebuilt"}}, {"mok_enrolled": CANONICAL}, None), ({"driver": "550.107.02"}, {"mok_enrolled": CANONICAL}, None),
+    ({"driver": {"version": "550.107.02", "module": "prebuilt"}}, {"mok_enrolled": CANONICAL}, None),
+    ({"driver": "550.107.02"}, {"mok_enrolled": CANONICAL}, None),
     ({"driver": {"version": "550.107.02", "module": "dkms"}}, {"mok_enrolled": CANONICAL, "secure_boot": OFF}, None)])
 def test_what_would_be_built_with_no_key_to_sign_it(lock, recorded, weight):
     rows = [row[2:] for row in found(**dict({"lock": lock, "secure_boot": ON, "running": None}, **recorded)) if row[0] == "unsigned_modules_on_secure_boot"]
@@ -128,11 +132,13 @@ AWAY = [("blacklist", "nouveau"), ("rebuild_initramfs", KERNEL), ("reboot_once",
 
 
 @pytest.mark.parametrize("recorded,steps", [
-    ({"lsmod": LSMOD + "nouveau 2306048 1 - Live 0x0\n"}, AWAY), ({"lsmod": "nouveau              2306048  10\n"}, AWAY), ({"pci_devices": GPU % "nouveau"}, AWAY),
+    ({"lsmod": LSMOD + "nouveau 2306048 1 - Live 0x0\n"}, AWAY), ({"lsmod": "nouveau              2306048  10\n"}, AWAY),
+    ({"pci_devices": GPU % "nouveau"}, AWAY),
     ({"pci_devices": "01:00.0 VGA compatible controller: NVIDIA Corporation GP104\n\tKernel driver in use: nouveau\n\tKernel modules: nouveau\n"}, AWAY),
     ({"dmesg": "[ 1.2] nouveau 0000:17:00.0: NVIDIA GV100 (140000a1)\n"}, AWAY),
     ({"lsmod": "nouveau 2306048 1\n", "modprobe_config": "/etc/modprobe.d/nvidia.conf:blacklist nouveau\n"}, AWAY[1:]),
-    ({"lsmod": "nouveau 2306048 1\n", "proc_cmdline": "BOOT_IMAGE=/vmlinuz modprobe.blacklist=nouveau,nova_core\n", "initramfs_files": "etc/fstab\n"}, AWAY[2:])])
+    ({"lsmod": "nouveau 2306048 1\n", "proc_cmdline": "BOOT_IMAGE=/vmlinuz modprobe.blacklist=nouveau,nova_core\n",
+      "initramfs_files": "etc/fstab\n"}, AWAY[2:])])
 def test_nouveau_has_the_gpus(recorded, steps):
     assert [row for row in found(**recorded) if row[0] == "nouveau_in_use"] == [("nouveau_in_use", "nouveau", "error", "broken")]
     assert plan(**recorded) == steps
@@ -140,7 +146,8 @@ def test_nouveau_has_the_gpus(recorded, steps):
 
 @pytest.mark.parametrize("recorded", [
     {"lsmod": LSMOD, "dmesg": "[ 1.2] nouveau 0000:17:00.0: NVIDIA GV100 (140000a1)\n"}, {"lsmod": "nouveau 1 0\n", "lock": {"ofed": "24.10"}},
-    {"dmesg": "[ 1.2] nouveau 0000:17:00.0: NVIDIA GV100 (140000a1)\n", "container_marks": "file /.dockerenv\n"}, {"lsmod": "nouveau 1 0\n", "pci_devices": ""}])
+    {"dmesg": "[ 1.2] nouveau 0000:17:00.0: NVIDIA GV100 (140000a1)\n", "container_marks": "file /.dockerenv\n"},
+    {"lsmod": "nouveau 1 0\n", "pci_devices": ""}])
 def test_nouveau_does_not_matter(recorded):
     assert "nouveau_in_use" not in [row[0] for row in found(**recorded)]
 
@@ -181,7 +188,8 @@ PACKAGES = "nvidia-driver-550\t550.107.02-0ubuntu1\t%s\nlibnvidia-compute-550\t5
 
 @pytest.mark.parametrize("patterns,status,missed", [
     ('"nvidia-";', ("ii ", "ii "), True), ('"nvidia-"; "libnvidia-";', ("ii ", "ii "), False), ('".*nvidia.*";', ("ii ", "ii "), False),
-    ('"nvidia-";', ("ii ", "hi "), False), ('"linux-";', ("ii ", "ii "), False), ('"(nvidia+)+-";', ("ii ", "ii "), False), ('"nvidia-("; "nvidia";', ("ii ", "ii "), True)])
+    ('"nvidia-";', ("ii ", "hi "), False), ('"linux-";', ("ii ", "ii "), False), ('"(nvidia+)+-";', ("ii ", "ii "), False),
+    ('"nvidia-("; "nvidia";', ("ii ", "ii "), True)])
 def test_upgrades_that_nobody_watches(patterns, status, missed):
     conf = "Unattended-Upgrade::Package-Blacklist {\n    %s\n};\n" % patterns
     rows = [row for row in found(unattended_upgrades=conf, dpkg_list=PACKAGES % status) if row[0] == "blacklist_incomplete"]
