@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 
 from ansible_collections.lockstep.gpu.plugins.module_utils import capture
@@ -45,10 +46,20 @@ def mok_test(root, tools):
 
 
 def initramfs_files(root, tools):
-    """What the initramfs of the running kernel holds, by the distribution's own tool."""
-    release = platform.release()
-    for tool, pattern in (("lsinitramfs", "/boot/initrd.img-" + release), ("lsinitrd", "/boot/initramfs-%s.img" % release),
-                          ("lsinitrd", "/boot/initrd-" + release)):
-        if capture.find(root, capture.glob.escape(pattern)) and shutil.which(tool, path=tools):
-            return execute((tool, capture.inside(root, pattern)), tools)
-    raise OSError("no initramfs of kernel %s that a tool of this node could list" % release)
+    """What the initramfs of an installed kernel holds, by the distribution's own tool: the running one's, else the newest one's.
+
+    Raises Absent where there is none (a container), or no tool for it.
+    """
+    for release in _installed(root):
+        for tool, image in (("lsinitramfs", "/boot/initrd.img-" + release), ("lsinitrd", "/boot/initramfs-%s.img" % release),
+                            ("lsinitrd", "/boot/initrd-" + release)):
+            if os.path.isfile(capture.inside(root, image)) and shutil.which(tool, path=tools):
+                return execute((tool, capture.inside(root, image)), tools)
+    raise capture.Absent(2, "", "/boot/initrd.img-*, or a tool that lists it")
+
+
+def _installed(root):
+    """The releases of the kernels in /boot, the running one first, then the newest first. In a container uname is the host's."""
+    releases = [path.split("-", 1)[1] for path in capture.find(root, "/boot/vmlinu[xz]-*")]
+    newest = sorted(releases, key=lambda release: [int(number) for number in re.findall("[0-9]+", release)], reverse=True)
+    return sorted(newest, key=lambda release: release != platform.release())

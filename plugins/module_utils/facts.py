@@ -242,4 +242,4 @@ def _ofed(reader, packages):
 
 def _secure_boot(reader, container):
     """None without an entry in `unknown` in a container, which has no firmware of its own."""
-    return None if container else reader.parsed("secure_boot", parse_os.parse_secure_boot)
+    return None if container else reader.told("secure_boot", lambda text, rc: parse_os.parse_secure_boot(text))

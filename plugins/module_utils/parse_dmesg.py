@@ -100,7 +100,8 @@ def _is_open(message, line):
     if message.startswith("NVRM: API mismatch"):
         return re.match(r"NVRM: +(?:this kernel module has|make sure|Please|components have)", line)
     if re.match(r"NVRM: The NVIDIA .{0,120}\(PCI ID: ", message):
-        return re.match(r"NVRM: +(?:installed in this|NVIDIA \S+ driver|driver |system |nvidia\.ko|Please|visit|for more|is |required|System Processor|Firmware)", line)
+        return re.match(r"NVRM: +(?:installed in this|NVIDIA \S+ driver|driver |system |nvidia\.ko|Please|visit|for more|is |required"
+                        r"|System Processor|Firmware)", line)
     if re.match(r"NVRM: The NVIDIA .{0,120} installed in this system", message):
         return re.match(r"NVRM: +(?:is |supported through|visit|information|for more|this GPU)", line)
     if re.match(r"NVRM: The NVIDIA probe routine (?:was not|failed)", message):

@@ -17,6 +17,11 @@ OFED_CORE = re.compile(r"mlnx-of[ea]d?[-_]kernel")
 OFED = re.compile(r"mlnx-.*|iser|isert|srp|knem|xpmem|rshim|mlnx_.*|fwctl|virtiofs")
 # What a claim calls a module of its own, and what DKMS calls it.
 NAMES = {"gdrdrv": "gdrdrv", "nvidia_fs": "nvidia-fs", "mft": "kernel-mft-dkms"}
+# The packages that bring the driver's source for DKMS, and what each calls its module.
+CARRIERS = tuple((re.compile(pattern), name) for pattern, name in (
+    (r"nvidia-dkms-\d+-server(-open)?", "nvidia-srv"), (r"nvidia-dkms(-\d+(-open)?)?|kmod-nvidia-(open-|latest-)?dkms|dkms-nvidia", "nvidia"),
+    (r"nvidia-kernel-dkms", "nvidia-current"), (r"nvidia-open-kernel-dkms", "nvidia-current-open"),
+    (r"(nvidia-(?:tesla|legacy)-\w+)-kernel-dkms", "\\1")))
 BUILT = ("built", "installed", "installed_weak")
 
 
@@ -30,6 +35,15 @@ class Module(t.NamedTuple):
 def is_driver(name: t.Optional[str]) -> bool:
     """Whether DKMS's module of this name is NVIDIA's driver. The name says nothing about the flavour, but for nvidia-open."""
     return bool(name) and DRIVER.fullmatch(name) is not None
+
+
+def carried_by(package: str) -> t.Optional[str]:
+    """The name that DKMS has for the module of a package with the driver's source; None for any other package."""
+    for pattern, name in CARRIERS:
+        found = pattern.fullmatch(package)
+        if found:
+            return found.expand(name)
+    return None
 
 
 def flavour_of(name: str) -> t.Optional[str]:

@@ -10,7 +10,7 @@ from ansible_collections.lockstep.gpu.plugins.module_utils.kernel_names import h
 from ansible_collections.lockstep.gpu.plugins.plugin_utils import actions, dkms_modules
 from ansible_collections.lockstep.gpu.plugins.plugin_utils.dkms_modules import BUILT, Module
 
-from .context import Context, Hit, Row, listed
+from .context import Context, Hit, Row, listed, upstream
 
 DKMS_SOURCE = "https://github.com/dkms-project/dkms"
 
@@ -72,7 +72,7 @@ def _on_disk(ctx: Context, module: Module, kernel: str) -> t.List[Row]:
 
 
 def dkms_not_built_for_kernel(ctx: Context) -> t.Iterator[Hit]:
-    """A registered module is built for the locked kernel, and for the one that boots next."""
+    """The stack's modules are built for the locked kernel, and for the one that boots next."""
     for module in _modules(ctx):
         rows = _rows(ctx, module)
         if not rows or any(row["state"] == "broken" for row in rows):
@@ -82,9 +82,35 @@ def dkms_not_built_for_kernel(ctx: Context) -> t.Iterator[Hit]:
             if any(row.get("kernel") == kernel and row["state"] in BUILT for row in rows) or _on_disk(ctx, module, kernel):
                 continue
             built = [row["kernel"] for row in rows if row["state"] in BUILT]
-            role = ", the kernel that boots next" if kernel == ctx.next_kernel and kernel != (ctx.state.get("kernel") or {}).get("running") else ""
             yield Hit("%s/%s@%s" % (module.name, version, kernel), "%s %s is not built for kernel %s%s (built for: %s)." % (
-                module.name, version, kernel, role, ", ".join(built) or "none"), do=_build(ctx, Module(module.name, version), kernel))
+                module.name, version, kernel, _role(ctx, kernel), ", ".join(built) or "none"),
+                do=_build(ctx, Module(module.name, version), kernel))
+    if ctx.state.get("dkms") is not None and not ctx.plan and "." in (ctx.driver.get("version") or ""):
+        yield from _driver_not_listed(ctx)
+
+
+def _role(ctx: Context, kernel: str) -> str:
+    """What is special about a kernel, as the end of a phrase."""
+    waits = kernel == ctx.next_kernel and kernel != (ctx.state.get("kernel") or {}).get("running")
+    return ", the kernel that boots next" if waits else ""
+
+
+def _driver_not_listed(ctx: Context) -> t.Iterator[Hit]:
+    """The claimed driver where DKMS has only another version of it, or nothing though its package is there."""
+    version = ctx.driver["version"]
+    drivers = [row for row in _list(ctx) if dkms_modules.is_driver(row["module"])]
+    if any(dkms_modules.fits(row["version"], version) for row in drivers) or ctx.driver.get("module") != "dkms":
+        return
+    carried = [dkms_modules.carried_by(name) for name, row in ctx.members("driver").items() if upstream(row.get("version")) == version]
+    names = [name for name in carried if name]
+    for kernel in _kernels(ctx)[:1]:
+        others = [row for row in drivers if row["kernel"] == kernel and row["state"] in BUILT]
+        if names and not _on_disk(ctx, Module(names[0], version), kernel):
+            yield Hit("%s/%s@%s" % (names[0], version, kernel), "The package of %s %s is installed, but DKMS does not list it for kernel %s." % (
+                names[0], version, kernel), do=_build(ctx, Module(names[0], version), kernel))
+        elif others and not ctx.packages_known:
+            yield Hit("%s/%s@%s" % (others[0]["module"], version, kernel), "DKMS has %s %s for kernel %s, not the %s that is claimed." % (
+                others[0]["module"], others[0]["version"], kernel, version), context="other_version")
 
 
 def dkms_not_installed(ctx: Context) -> t.Iterator[Hit]:
@@ -140,12 +166,21 @@ def dkms_status_unusable(ctx: Context) -> t.Iterator[Hit]:
     """DKMS says what is built; without its list nobody knows."""
     status = ctx.state.get("dkms_status") or {}
     missing = status.get("unusable") == "dkms is not installed"
-    if not status.get("unusable") or missing and not _needs_dkms(ctx):
+    why = status.get("unusable") or (_tells_nothing(ctx) if status else None)
+    if not why or missing and not _needs_dkms(ctx):
         return
     done = any(row["state"] == "installed" and row["kernel"] == ctx.kernel and _locked(ctx, row) for row in _list(ctx))
     step = actions.step("install_exact", "dkms") if missing else actions.step("gather_facts", "dkms status")
-    yield Hit("dkms status", "`dkms status` gives no list that could be relied on: %s." % status["unusable"].rstrip("."), DKMS_SOURCE,
+    yield Hit("dkms status", "`dkms status` gives no list that could be relied on: %s." % why.rstrip("."), DKMS_SOURCE,
               "partial" if done else "default", (step,))
+
+
+def _tells_nothing(ctx: Context) -> t.Optional[str]:
+    """Why an empty list does not mean that all is well: a driver is claimed, and nothing else shows one."""
+    modules = ctx.state.get("modules") or {}
+    shown = ctx.packages_known or ctx.loaded_module or modules.get("files") or ctx.state.get("smi") or ctx.state.get("gpu_query")
+    claimed = ctx.driver.get("version") and ctx.driver.get("module") == "dkms"
+    return "it lists no module" if claimed and not _list(ctx) and not shown and not ctx.container else None
 
 
 def _needs_dkms(ctx: Context) -> bool:

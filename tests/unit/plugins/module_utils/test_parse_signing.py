@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from ansible_collections.lockstep.gpu.plugins.module_utils import capture_dkms, capture_security, parse_os, parse_pci
+from ansible_collections.lockstep.gpu.plugins.module_utils import capture, capture_dkms, capture_security, parse_os, parse_pci
 from ansible_collections.lockstep.gpu.plugins.module_utils import parse_module_config as config
 from ansible_collections.lockstep.gpu.plugins.module_utils import parse_signing as signing
 from hypothesis import given
@@ -153,8 +153,27 @@ def test_mokutil_runs_only_where_secure_boot_is_on(tmp_path):
 
 
 def test_an_initramfs_that_cannot_be_listed(tmp_path):
-    with pytest.raises(OSError, match="no initramfs of kernel"):
-        capture_security.initramfs_files(str(tmp_path), "")
+    write(tmp_path, "boot/vmlinuz-6.12.117+deb13-amd64", "")
+    write(tmp_path, "boot/initrd.img-6.12.117+deb13-amd64", "")
+    for folder in (tmp_path, tmp_path / "empty"):
+        with pytest.raises(capture.Absent):
+            capture_security.initramfs_files(str(folder), "")
+
+
+@pytest.mark.parametrize(("releases", "running", "chosen"), [
+    (["6.12.99+deb13-amd64", "6.12.107+deb13-amd64"], "6.18.44-of-the-host", "6.12.107+deb13-amd64"),
+    (["6.12.99+deb13-amd64", "6.12.107+deb13-amd64"], "6.12.99+deb13-amd64", "6.12.99+deb13-amd64"),
+])
+def test_whose_initramfs_is_listed(tmp_path, monkeypatch, releases, running, chosen):
+    for release in releases:
+        write(tmp_path, "boot/vmlinuz-" + release, "")
+        write(tmp_path, "boot/initrd.img-" + release, "")
+    write(tmp_path, "boot/initrd.img-7.0-without-a-kernel", "")
+    (tmp_path / "lsinitramfs").write_text("#!/bin/sh\n", encoding="ascii")
+    (tmp_path / "lsinitramfs").chmod(0o755)
+    monkeypatch.setattr(capture_security.platform, "release", lambda: running)
+    monkeypatch.setattr(capture_security, "execute", lambda argv, tools: argv)
+    assert capture_security.initramfs_files(str(tmp_path), str(tmp_path)) == ("lsinitramfs", str(tmp_path / ("boot/initrd.img-" + chosen)))
 
 
 def test_dkms_folders_of_a_node(tmp_path):

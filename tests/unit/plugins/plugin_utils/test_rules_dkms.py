@@ -156,10 +156,39 @@ def test_a_list_that_cannot_be_relied_on(status, weight):
     assert record(dkms_status=status)["verdict"] == "unknown"
 
 
-@pytest.mark.parametrize("status", [OWN, "", Observation(0, OWN, CONF), Observation(0, "", "Deprecated feature: REMAKE_INITRD\n"),
+@pytest.mark.parametrize("status", [OWN, Observation(0, OWN, CONF), Observation(0, OWN, "Deprecated feature: REMAKE_INITRD\n"),
                                     Observation(127, "", "dkms: command not found\n")])
 def test_a_list_that_is_usable_or_not_needed(status):
     assert of("dkms_status_unusable", dkms_status=status) == []
+
+
+@pytest.mark.parametrize("status", ["", "\n", "Deprecated feature: REMAKE_INITRD (/var/lib/dkms/nvidia/1/source/dkms.conf)\n",
+                                    Observation(0, "", "Deprecated feature: REMAKE_INITRD\n")])
+def test_an_empty_list_shows_no_driver(status):
+    assert of("dkms_status_unusable", dkms_status=status) == [("dkms status", "error", "unknown")]
+    # Something else shows it, or nobody claims that it is built here.
+    assert of("dkms_status_unusable", dkms_status=status, modinfo=MODULE % (KERNEL, "550.107.02", KERNEL)) == []
+    assert of("dkms_status_unusable", dkms_status=status, lock={"driver": {"version": "550.107.02", "module": "prebuilt"}}) == []
+    assert of("dkms_status_unusable", dkms_status=status, lock={"kernel": KERNEL}) == []
+
+
+@pytest.mark.parametrize("package,module", [
+    ("nvidia-dkms-550", "nvidia"), ("nvidia-dkms-550-open", "nvidia"), ("nvidia-dkms-550-server", "nvidia-srv"), ("nvidia-dkms-550-server-open", "nvidia-srv"),
+    ("nvidia-kernel-dkms", "nvidia-current"), ("nvidia-open-kernel-dkms", "nvidia-current-open"), ("nvidia-tesla-550-kernel-dkms", "nvidia-tesla-550"),
+    ("kmod-nvidia-open-dkms", "nvidia")])
+def test_a_package_whose_module_dkms_does_not_list(package, module):
+    recorded = {"dkms_status": "zfs/2.2.2: added\n", "dpkg_list": "%s\t550.107.02-0ubuntu1\tii \n" % package}
+    assert of("dkms_not_built_for_kernel", **recorded) == [("%s/550.107.02@%s" % (module, KERNEL), "error", "broken")]
+    assert of("dkms_not_built_for_kernel", **dict(recorded, modinfo=MODULE % (KERNEL, "550.107.02", KERNEL))) == []
+    assert dkms_modules.carried_by(package.replace("dkms", "utils")) is None
+
+
+def test_another_version_than_the_claimed_one():
+    status = "nvidia/550.90.07, %s, x86_64: installed\n" % KERNEL
+    assert of("dkms_not_built_for_kernel", dkms_status=status) == [("nvidia/550.107.02@" + KERNEL, "error", "drift")]
+    assert of("dkms_not_built_for_kernel", dkms_status=status, lock={"driver": "550", "kernel": KERNEL}) == []
+    # Packages say it better.
+    assert of("dkms_not_built_for_kernel", dkms_status=status, dpkg_list="nvidia-dkms-550\t550.90.07-0ubuntu1\tii \n") == []
 
 
 def test_dkms_is_missing_where_it_has_to_build():

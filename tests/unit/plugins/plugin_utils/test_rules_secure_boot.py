@@ -58,7 +58,8 @@ def plan(**recorded):
     {"secure_boot": ON, "modinfo": SIGNED % DKMS_KEY, "mok_test_key": Observation(1, "/var/lib/dkms/mok.pub is already enrolled\n")},
     {"secure_boot": ON, "modinfo": SIGNED % "Canonical Ltd. Kernel Module Signing", "mok_enrolled": CANONICAL},
     {"secure_boot": OFF, "modinfo": FILE, "mok_enrolled": CANONICAL}, {"secure_boot": ON + "SecureBoot validation is disabled in shim\n", "modinfo": FILE},
-    {"secure_boot": "EFI variables are not supported on this system\n", "modinfo": FILE}, {"modinfo": FILE}, {"secure_boot": ON, "modinfo": SIGNED % DKMS_KEY},
+    {"secure_boot": Observation(1, "", "EFI variables are not supported on this system\n"), "modinfo": FILE},
+    {"modinfo": FILE}, {"secure_boot": ON, "modinfo": SIGNED % DKMS_KEY},
     {"secure_boot": ON, "modinfo": "version:        550.107.02\n"}, {"secure_boot": OFF, "modinfo": SIGNED % DKMS_KEY, "mok_enrolled": CANONICAL},
     {"dmesg": "[ 3.0] nvidia: module verification failed: signature and/or required key missing - tainting kernel\n"},
     {"lsmod": LSMOD + "nvidia 56717312 0\n", "pci_devices": GPU % "nvidia", "modprobe_config": "blacklist nouveau\n"}])
