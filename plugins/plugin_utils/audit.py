@@ -86,7 +86,9 @@ def _from_given(given: t.Any, facts: knowledge.Facts) -> t.Tuple[Row, t.List[str
 
 
 def _planned(long_form: Row, state: Row, facts: knowledge.Facts) -> t.Optional[Row]:
-    """The plan of an exact stack whose packages are known; None for a claim, which nobody can install."""
+    """The plan of an exact stack where all packages are known; None for a claim, which nobody can install, and for a part of a list."""
+    if not any(long_form.get(component) for component in plan.COMPONENTS) or not (state.get("package_manager") or {}).get("packages_complete"):
+        return None
     try:
         exact = _expanded({key: value for key, value in long_form.items() if key != "name"}, None, True, facts)
         if plan.unserved(exact) or state.get("packages") is None:
