@@ -147,7 +147,7 @@ def nvml_rows(soname, ask, seconds, expected):
 
 def cudart_sonames(cache):
     """The sonames of libcudart in `ldconfig -p`, newest first."""
-    found = set(re.findall(r"^\s*(libcudart\.so\.[\d.]+) \(", cache, re.MULTILINE))
+    found = set(re.findall(r"^[ \t]*(libcudart\.so\.[\d.]+) \(", cache, re.MULTILINE))
     return sorted(found, key=lambda name: [int(part) for part in name.split(".so.")[1].split(".")], reverse=True)
 
 

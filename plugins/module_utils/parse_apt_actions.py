@@ -111,6 +111,8 @@ def _moved(field, name, words):
     return entry(name, parts[0] if parts else None)
 
 
+# apt's own files have three.
+_MOST_LEVELS = 32
 _TOKEN = re.compile(r'\s+|//[^\n]*|/\*.*?(?:\*/|\Z)|#[^\n]*|"(?P<text>[^"\n]*)"?|(?P<mark>[{};])|(?P<word>[^\s{};"]+)', re.DOTALL)
 
 
@@ -125,10 +127,12 @@ def settings(text):
         elif token.lastgroup == "mark":
             name = next((word for word, quoted in words if not quoted), None)
             value = words[-1][0] if words and (words[-1][1] or len(words) > 1) else None
-            path = [part for folder in folders for part in folder] + (name.lower().rstrip(":").split("::") if name else [])
             if token.group("mark") == ";" and value is not None:
+                path = [part for folder in folders for part in folder] + (name.lower().rstrip(":").split("::") if name else [])
                 rows.append(("::".join(path), value))
             elif token.group("mark") == "{":
+                if len(folders) >= _MOST_LEVELS:
+                    break
                 folders.append(name.lower().rstrip(":").split("::") if name else [])
             elif token.group("mark") == "}" and folders:
                 folders.pop()

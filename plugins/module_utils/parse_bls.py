@@ -53,7 +53,7 @@ def parse_bls_entries(text):
     files, problems = split_files(text)
     if files:
         return Parsed([_of_file(path, content) for path, content in files[:MOST_ENTRIES] if path.endswith(".conf")], problems)
-    if re.search(r"^\s*id: \S", text, re.MULTILINE):
+    if re.search(r"^[ \t]*id: \S", text, re.MULTILINE):
         return parse_bootctl_list(text)
     entries, problems = [], []
     for number, line in enumerate(text.splitlines(), 1):

@@ -255,7 +255,7 @@ def parse_reboot_marks(text):
 
 def parse_sysconfig_kernel(text):
     """/etc/sysconfig/kernel of RPM systems: whether a newly installed kernel becomes the default (UPDATEDEFAULT); None unsaid."""
-    found = re.findall(r"^\s*UPDATEDEFAULT=[\"']?(\w+)", text, re.MULTILINE)
+    found = re.findall(r"^[ \t]*UPDATEDEFAULT=[\"']?(\w+)", text, re.MULTILINE)
     return Parsed(found[-1].lower() == "yes" if found else None, [])
 
 

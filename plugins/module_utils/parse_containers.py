@@ -148,6 +148,6 @@ def parse_container_config(text):
             value.update(default_runtime=runtime.group(1) if runtime else None, nvidia_runtime="nvidia-container-runtime" in content,
                          cdi=cdi.group(1) == "true" if cdi else None)
         elif path.endswith("nvidia-container-runtime/config.toml"):
-            mode = re.search(r'^\s*mode\s*=\s*"(\w+)"', content, re.MULTILINE)
+            mode = re.search(r'^[ \t]*mode[ \t]*=[ \t]*"(\w+)"', content, re.MULTILINE)
             value["mode"] = mode.group(1) if mode else None
     return Parsed(value, problems)
