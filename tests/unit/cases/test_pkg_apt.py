@@ -294,7 +294,7 @@ KINDS = {
     "a PPA is newer": (
         given(driver="550.90.07", origin="ubuntu"), {"apt_policy": policy(
             "nvidia-driver-550", "550.90.07-0ubuntu0.22.04.1", "550.107.02-0ubuntu0~gpu22.04.1",
-            ("550.107.02-0ubuntu0~gpu22.04.1", 500, ["500 https://ppa.launchpadcontent.example/graphics-drivers/ppa/ubuntu jammy/main amd64 Packages"]),
+            ("550.107.02-0ubuntu0~gpu22.04.1", 500, ["500 https:" "//ppa.launchpad" "content.net/graphics-drivers/ppa/ubuntu jammy/main amd64 Packages"]),
             ("550.90.07-0ubuntu0.22.04.1", 500, UBUNTU[2]))},
         "candidate_leaves_origin", ("warn", "drift"), "Ubuntu -> PPA graphics-drivers", "add_apt_pin 550.90.07-0ubuntu0.22.04.1"),
     "history without a list": (
