@@ -25,7 +25,8 @@ _ASKED = re.compile(r"(?:^|\s)(?:KERNEL_|HOST)?CC=['\"]?(?:\S*/)?(?:[\w.]+-)*(?P
 _PLAIN_COMPLAINS = re.compile(r"^gcc: (?:fatal )?error: unrecognized command", re.MULTILINE)
 _OLD_CHECK = re.compile(r"used to\s+compile the kernel:\s+(?P<kernel>[^\n]+)\s+does not match the compiler used here:\s+(?P<host>[^\n]+)")
 # A command line of a makefile that starts gcc itself, or a variable that is set to it.
-_MAKEFILE_CALL = re.compile(r"^(?:\t[@-]*|[^#\n]*\$\(shell )(?:/usr/bin/)?gcc\s|^[ \t]*(?:override[ \t]+|export[ \t]+)?K?CC[ \t]*:?=[ \t]*(?:/usr/bin/)?gcc[ \t]*$",
+_MAKEFILE_CALL = re.compile(r"^(?:\t[@-]*|[^#\n]*\$\(shell )(?:/usr/bin/)?gcc\s"
+                            r"|^[ \t]*(?:override[ \t]+|export[ \t]+)?K?CC[ \t]*:?=[ \t]*(?:/usr/bin/)?gcc[ \t]*$",
                             re.MULTILINE)
 _NO_HEADERS = re.compile(
     r"kernel headers for kernel (?P<dkms>\S+) (?:at \S+ )?(?:cannot|could not) be found"

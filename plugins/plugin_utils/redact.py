@@ -68,7 +68,7 @@ def _names(names: t.Iterable[t.Optional[str]]) -> t.List[str]:
     """The names to look for, longest first: also the short form, but no word that could be anything."""
     found = set()
     for name in names:
-        for form in (str(name or ""), str(name or "").split(".")[0]):
+        for form in (str(name or ""), str(name or "").partition(".")[0]):
             if len(form) > 2 and not re.fullmatch(r"[\d.]+|localhost.*|linux|debian|ubuntu|nvidia|cuda|gpu|node", form, re.IGNORECASE):
                 found.add(form)
     return sorted(found, key=lambda form: (-len(form), form))

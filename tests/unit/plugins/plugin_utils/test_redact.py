@@ -17,25 +17,41 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 # In two parts, since no address of a private host stands in this repository.
-SITE = "https:" "//apt.corp.internal"
+SITE = "%s//apt.corp.internal" % "https:"
 FIXTURES = pathlib.Path(__file__).parents[3] / "fixtures"
 SECRETS = [
-    ("dmesg", "Nov  3 04:05:06 gpu17 kernel: NVRM: Xid 79", "gpu17"), ("nccl_log", "gpu17:166:170 [0] NCCL INFO Bootstrap", "gpu17"),
-    ("modinfo", "signer:         gpu17 Secure Boot Module Signature key", "gpu17"), ("proc_cmdline", "ip=10.1.2.3::10.1.2.1:255.255.0.0:gpu17.corp.internal", "10.1.2"),
-    ("ip_addresses", "ens6 UP 203.0.113.9/24 fe80::42:acff:fe11:2/64", "203.0.113.9"), ("ip_addresses", "ens6 UP 203.0.113.9/24 fe80::42:acff:fe11:2/64", "fe80"),
-    ("ip_addresses", "link/ether 3c:ec:ef:11:22:33 brd ff", "3c:ec:ef"), ("apt_sources", "deb " + SITE.replace("apt.", "bob:s3cret@apt.") + "/debian trixie main", "s3cret"),
-    ("apt_sources", "deb " + SITE + "/debian trixie main", "corp.internal"), ("nvidia_smi_query", "0, GPU-8f3c1a2b-1111-2222-3333-444455556666, 1652921012345", "8f3c1a2b"),
-    ("nvidia_smi_query", "0, A100, 1652921012345, 535.161.08", "1652921012345"), ("host_gpu_query", "    Serial Number                         : 1324321000123", "1324321000123"),
-    ("proc_cmdline", "root=UUID=0f3c1a2b-1111-2222-3333-444455556666 ro", "0f3c1a2b"), ("bls_entries", "/boot/loader/entries/8d2c1f0e9b8a7d6c5b4a39281706f5e4-6.1.conf", "8d2c1f0e"),
-    ("ib_ports", "node_guid: 506b:4b03:0012:abcd", "506b:4b03"), ("apt_sources", "# by carol@corp.internal", "carol"), ("cuda_paths", "/home/carol/cuda/bin/nvcc", "carol"),
+    ("dmesg", "Nov  3 04:05:06 gpu17 kernel: NVRM: Xid 79", "gpu17"),
+    ("nccl_log", "gpu17:166:170 [0] NCCL INFO Bootstrap", "gpu17"),
+    ("modinfo", "signer:         gpu17 Secure Boot Module Signature key", "gpu17"),
+    ("proc_cmdline", "ip=10.1.2.3::10.1.2.1:255.255.0.0:gpu17.corp.internal", "10.1.2"),
+    ("ip_addresses", "ens6 UP 203.0.113.9/24 fe80::42:acff:fe11:2/64", "203.0.113.9"),
+    ("ip_addresses", "ens6 UP 203.0.113.9/24 fe80::42:acff:fe11:2/64", "fe80"),
+    ("ip_addresses", "link/ether 3c:ec:ef:11:22:33 brd ff", "3c:ec:ef"),
+    ("apt_sources", "deb " + SITE.replace("apt.", "bob:s3cret@apt.") + "/debian trixie main", "s3cret"),
+    ("apt_sources", "deb " + SITE + "/debian trixie main", "corp.internal"),
+    ("nvidia_smi_query", "0, GPU-8f3c1a2b-1111-2222-3333-444455556666, 1652921012345", "8f3c1a2b"),
+    ("nvidia_smi_query", "0, A100, 1652921012345, 535.161.08", "1652921012345"),
+    ("host_gpu_query", "    Serial Number                         : 1324321000123", "1324321000123"),
+    ("proc_cmdline", "root=UUID=0f3c1a2b-1111-2222-3333-444455556666 ro", "0f3c1a2b"),
+    ("bls_entries", "/boot/loader/entries/8d2c1f0e9b8a7d6c5b4a39281706f5e4-6.1.conf", "8d2c1f0e"),
+    ("ib_ports", "node_guid: 506b:4b03:0012:abcd", "506b:4b03"),
+    ("apt_sources", "# by carol@corp.internal", "carol"),
+    ("cuda_paths", "/home/carol/cuda/bin/nvcc", "carol"),
 ]
 # What looks like a secret, and decides about compatibility.
 KEPT = [
-    ("ofed_info", "MLNX_OFED_LINUX-5.4-3.1.0.0:"), ("dpkg_list", "mlnx-ofed-kernel-dkms 24.10.OFED.24.10.3.2.5.1-1"), ("pci_devices", "0000:81:00.0 0302: 10de:2330"),
-    ("rpm_list", "kernel 5.14.0 427.16.1.el9_4 x86_64"), ("dkms_status", "nvidia/550.163.01, 6.12.117+deb13-amd64, x86_64: installed"),
-    ("mok_enrolled", "SHA1 Fingerprint: 76:a0:92:06:58:00:bf:37:69:01:c3:72:cd:55:a9:0e:1f:de:d2:e0"), ("apt_sources", "deb http://archive.ubuntu.example/ubuntu noble main"),
-    ("ip_addresses", "lo UNKNOWN 127.0.0.1/8 ::1/128"), ("dmesg", "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  535.161.08"), ("nccl_conf", "NCCL_SOCKET_IFNAME=^docker0,lo"),
-    ("dpkg_list", "gpu17\t1.0\tii "), ("nvidia_smi_query", "0, NVIDIA A100-SXM4-80GB, 535.161.08, 00000000:07:00.0, Disabled, [N/A]"),
+    ("ofed_info", "MLNX_OFED_LINUX-5.4-3.1.0.0:"),
+    ("dpkg_list", "mlnx-ofed-kernel-dkms 24.10.OFED.24.10.3.2.5.1-1"),
+    ("pci_devices", "0000:81:00.0 0302: 10de:2330"),
+    ("rpm_list", "kernel 5.14.0 427.16.1.el9_4 x86_64"),
+    ("dkms_status", "nvidia/550.163.01, 6.12.117+deb13-amd64, x86_64: installed"),
+    ("mok_enrolled", "SHA1 Fingerprint: 76:a0:92:06:58:00:bf:37:69:01:c3:72:cd:55:a9:0e:1f:de:d2:e0"),
+    ("apt_sources", "deb http://archive.ubuntu.example/ubuntu noble main"),
+    ("ip_addresses", "lo UNKNOWN 127.0.0.1/8 ::1/128"),
+    ("dmesg", "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  535.161.08"),
+    ("nccl_conf", "NCCL_SOCKET_IFNAME=^docker0,lo"),
+    ("dpkg_list", "gpu17\t1.0\tii "),
+    ("nvidia_smi_query", "0, NVIDIA A100-SXM4-80GB, 535.161.08, 00000000:07:00.0, Disabled, [N/A]"),
 ]
 
 

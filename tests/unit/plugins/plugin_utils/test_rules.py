@@ -307,7 +307,7 @@ CASES = [
          manager_says("run", {"downgrade_refused": False, "asked": {"libcuda1": "550.163.01-2"}})),
     case("exact_set_needed", "libcuda1=550.163.01-2", manager_says("run", {"unmet": [
         {"package": "nvidia-smi", "kind": "Depends", "on": "libcuda1", "relation": "=", "need": "550.163.01-2", "have": "560.35.03-1", "why": "x"}]}),
-         manager_says("run", {"unmet": []})),
+        manager_says("run", {"unmet": []})),
     case("branch_switch_needs_removal", "535-server", manager_says("run", {"unmet": [
         dict(NOTHING_MORE, package="libnvidia-compute-550-server", kind="Conflicts", on="libnvidia-compute-535-server")]}),
          manager_says("run", {"unmet": [dict(NOTHING_MORE, package="a", kind="Conflicts", on="b")]})),
