@@ -34,6 +34,7 @@ PROBES = {
 PROBES.update(facts_cuda.PROBES)
 # Those whose first answer tells a version; --version tells most.
 _SMI = ("nvidia_smi_version", "nvidia_smi", "nvidia_smi_list")
+_SMI_QUERIES = ("nvidia_smi_fabric", "nvidia_smi_modes", "gpu_processes")
 
 
 def section(reader):
@@ -68,10 +69,9 @@ def _gone(reader):
 def _together(reader, said, query):
     """One answer from several outputs; None without any. The first that tells something decides, failures are all kept."""
     parts = [part for part in [*said, query] if part is not None]
-    fabric = reader.seen("nvidia_smi_fabric")
-    # A field that nvidia-smi does not know is the same news in every query.
-    if fabric is not None:
-        parts.append(parse_nvidia_smi.complaints(fabric.out + "\n" + fabric.err))
+    # A field that nvidia-smi does not know, or a driver that does not answer, is the same news in every query.
+    others = [seen for seen in map(reader.seen, _SMI_QUERIES) if seen is not None]
+    parts += [parse_nvidia_smi.complaints(seen.out + "\n" + seen.err) for seen in others]
     if not parts:
         return None
     value = {key: next((part[key] for part in parts if part.get(key)), empty) for key, empty in parse_nvidia_smi.EMPTY.items()}

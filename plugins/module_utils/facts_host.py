@@ -50,6 +50,6 @@ def section(reader):
                      acs=reader.parsed("pci_acs", parse_host.parse_acs)),
         "rdma_ports": reader.parsed("rdma_ports", parse_host.parse_rdma_ports),
         "nics": reader.parsed("nics", parse_host.parse_nics),
-        "gpu_modes": reader.parsed("nvidia_smi_modes", parse_host.parse_gpu_modes, absent=[]),
+        "gpu_modes": reader.told("nvidia_smi_modes", parse_host.parse_gpu_modes),
         "gpu_list": reader.told("nvidia_smi_list", lambda text, rc: parse_host.parse_gpu_list(text)),
     }

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed, not_understood
+from ansible_collections.lockstep.gpu.plugins.module_utils.parse_nvidia_smi import answered, is_remark
 
 _VERSION = r"\d{3}\.\d{2,3}(?:\.\d{2})?"
 # Releases and people who copy them write: don't match, doesn't match, do not match; terminals cut the end off.
@@ -92,7 +93,6 @@ def parse_unit_status(text, rc=0):
 _STATES = {"completed": "Completed", "in progress": "In Progress", "not started": "Not Started", "not supported": "Not Supported",
            "n/a": "N/A", "unknown error": "Unknown Error", "gpu is lost": "GPU is lost", "requires reset": "Requires reset",
            "gpu requires reset": "Requires reset"}
-_CLOSED = re.compile(r"No devices were found")
 
 
 def _word(cell):
@@ -114,7 +114,7 @@ def parse_fabric_states(text, rc=0):
     rows, problems = [], []
     for number, line in enumerate(lines, 1):
         cells = [cell.strip() for cell in line.split(",")] if len(line) <= _LONGEST else [line]
-        if not line.strip() or cells[-1].startswith("fabric.") or _CLOSED.search(line):
+        if not line.strip() or cells[-1].startswith("fabric.") or is_remark(line):
             continue
         place = next((place for place, cell in enumerate(cells) if _word(cell).lower() in _STATES), None)
         if place is None:
@@ -124,7 +124,7 @@ def parse_fabric_states(text, rc=0):
         rows.append({"index": int(cells[0]) if re.fullmatch(r"\d{1,4}", cells[0]) else len(rows), "name": names[0] if names else None,
                      "state": _STATES[_word(cells[place]).lower()],
                      "status": _word(cells[place + 1]) if len(cells) > place + 1 else None})
-    return Parsed(rows, problems)
+    return Parsed(rows if rows or answered(text) else None, problems)
 
 
 def _from_blocks(lines):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed, not_understood
+from ansible_collections.lockstep.gpu.plugins.module_utils.parse_nvidia_smi import answered, is_remark
 
 INSTALLER_LOG = "/var/log/nvidia-installer.log"
 _ABSENT = re.compile(r"^(?:ls|stat|which|\S*/which|type|cat|bash|-bash|sh|sudo): .*|no \S+ in \(.*|.*No such file or directory.*|.*not found\b.*")
@@ -46,6 +47,6 @@ def parse_processes(text, rc=0):
             value.setdefault(int(csv.group("pid")), csv.group("name").strip())
         elif row:
             value.setdefault(int(row.group("pid") or row.group("pid2")), (row.group("name") or row.group("name2")).strip())
-        elif line and not re.match(r"USER +PID|COMMAND +PID|pid, |gpu_uuid, |No running processes|lsof: WARNING|Output information|/dev/nvidia\S*:?$|\[", line):
+        elif line and not is_remark(line) and not re.match(r"USER +PID|COMMAND +PID|pid, |gpu_uuid, |No running processes|lsof: WARNING|Output information|/dev/nvidia\S*:?$|\[", line):
             problems.append(not_understood(number, line))
-    return Parsed([{"pid": pid, "name": name} for pid, name in value.items()], problems)
+    return Parsed([{"pid": pid, "name": name} for pid, name in value.items()] if value or answered(text) else None, problems)

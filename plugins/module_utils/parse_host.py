@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed, not_understood
-from ansible_collections.lockstep.gpu.plugins.module_utils.parse_nvidia_smi import is_complaint
+from ansible_collections.lockstep.gpu.plugins.module_utils.parse_nvidia_smi import answered, is_remark
 
 _LONGEST = 2000
 
@@ -115,7 +115,7 @@ GPU_MODES = ("index", "ecc.mode.current", "ecc.errors.uncorrected.volatile.total
 _KEYS = ("index", "ecc", "ecc_uncorrected", "ecc_corrected", "mig", "persistence", "vbios")
 
 
-def parse_gpu_modes(text):
+def parse_gpu_modes(text, rc=0):
     """`nvidia-smi --query-gpu=` of GPU_MODES as csv,noheader to rows {index, ecc, ecc_uncorrected, ecc_corrected, mig, persistence, vbios}.
 
     ecc, mig and persistence are True or False, counts are numbers; None where the GPU has no such thing.
@@ -125,9 +125,9 @@ def parse_gpu_modes(text):
         cells = [cell.strip() for cell in line[:_LONGEST].split(",")]
         if len(cells) == len(_KEYS) and re.fullmatch(r"\d{1,4}", cells[0]):
             rows.append({key: _mode(cell) for key, cell in zip(_KEYS, cells)})
-        elif line.strip() and "No devices were found" not in line:
+        elif line.strip() and not is_remark(line):
             problems.append(not_understood(number, line))
-    return Parsed(rows, problems)
+    return Parsed(rows if rows or answered(text) else None, problems)
 
 
 def _mode(cell):
@@ -146,6 +146,6 @@ def parse_gpu_list(text):
             gpus.append(int(gpu.group(1)))
         elif instance:
             rows.append({"gpu": gpus[-1] if gpus else None, "profile": instance.group(1), "device": int(instance.group(2))})
-        elif line.strip() and not is_complaint(line):
+        elif line.strip() and not is_remark(line):
             problems.append(not_understood(number, line))
     return Parsed({"gpus": len(gpus), "mig": rows}, problems)

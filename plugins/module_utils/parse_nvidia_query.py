@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed, not_understood
-from ansible_collections.lockstep.gpu.plugins.module_utils.parse_nvidia_smi import complaints, is_complaint
+from ansible_collections.lockstep.gpu.plugins.module_utils.parse_nvidia_smi import complaints, is_remark
 
 # What a cell says of its GPU instead of a value.
 LOST, SUSPECT = "lost", "suspect"
@@ -52,7 +52,7 @@ def parse_nvidia_query(text, rc=0):
     table = []
     for number, raw in enumerate(text.splitlines(), 1):
         line = raw[:4000].strip()
-        if not line or is_complaint(line) or re.match(r"(?:Failed to |NVIDIA-SMI |Please |Make sure|NVML |Are you sure)", line):
+        if not line or is_remark(line):
             continue
         table.append((number, [cell.strip() for cell in line.split(",")]))
     if table and _is_heading(table[0][1]):

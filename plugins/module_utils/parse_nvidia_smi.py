@@ -42,6 +42,7 @@ _INVALID_FIELD = re.compile(r"Field \"?([\w.\-]{1,100})\"? is not a valid field 
 _REASONS = (("gpu_lost", re.compile(r"GPU is lost|fallen off the bus", re.IGNORECASE)), ("requires_reset", re.compile(r"requires? reset", re.IGNORECASE)),
             ("unknown_error", re.compile(r"Unknown Error", re.IGNORECASE)), ("not_found", re.compile(r"Not Found", re.IGNORECASE)))
 
+_ADVICE = re.compile(r"(?:Failed to |NVIDIA-SMI |Please |Make sure|NVML |Are you sure|Treating as|Nvidia-smi)")
 # A row of the table: the first cell is the index and the name (cut), perhaps with the persistence mode at its end.
 _TABLE_ROW = re.compile(
     r"\|\s*(?P<index>\d{1,3})\s+(?P<name>\S.*?)\s*\|\s*(?P<bus_id>%s)\s+(?:On|Off|N/A|ERR!)\s*\|(?P<rest>.*)" % _BUS_ID)
@@ -105,6 +106,17 @@ def is_complaint(line):
     """Whether complaints() reads this line."""
     line = line[:1000]
     return bool(_unreachable(line) or _INVALID_FIELD.search(line) or "infoROM is corrupted" in line or _failure(line))
+
+
+def is_remark(line):
+    """Whether this line is none of an answer: a complaint, or the advice that follows one."""
+    return is_complaint(line) or bool(_ADVICE.match(line.strip()))
+
+
+def answered(text):
+    """Whether nvidia-smi reached the driver, as far as its output tells; that it found no GPU is an answer."""
+    failure = _failure(text)
+    return failure is None or failure["kind"] == "no_devices"
 
 
 def _unreachable(raw):

@@ -116,7 +116,8 @@ def gpu_count_below_expected(ctx: Context) -> t.Iterator[Hit]:
         counts.append(0)
     if found.failure(ctx) == "no_devices":
         counts.append(0)
-        if expected is None and not _lost(ctx) and not found.events(ctx, *REFUSALS, "no_gpu"):
+        absent = ctx.state.get("gpus") == [] or ctx.container and ctx.state.get("gpu_devices") is False
+        if expected is None and not absent and not _lost(ctx) and not found.events(ctx, *REFUSALS, "no_gpu"):
             yield Hit("0 GPUs", "nvidia-smi finds no GPU, and nothing recorded tells why.", context="none")
     if expected is not None and counts and min(counts) < expected and expected - min(counts) > len(_lost(ctx)):
         yield Hit("%d of %d" % (min(counts), expected), "%d GPUs are there, %s %d." % (min(counts), whose, expected),

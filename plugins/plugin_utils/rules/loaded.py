@@ -221,8 +221,15 @@ def gpu_in_use(ctx: Context) -> t.Iterator[Hit]:
 def driver_does_not_answer(ctx: Context) -> t.Iterator[Hit]:
     """nvidia-smi reaches the driver."""
     said = found.smi(ctx).get("failure") or {}
-    if said.get("kind") in ("no_driver", "no_library", "nvml_error") and not found.foreign_platform(ctx):
+    if said.get("kind") in ("no_driver", "no_library", "nvml_error") and not found.foreign_platform(ctx) and not _nothing_to_reach(ctx, said["kind"]):
         yield Hit("nvidia-smi", "nvidia-smi does not reach the driver: %s" % (str(said["text"]).rstrip(".") + "."), context=str(said["kind"]))
+
+
+def _nothing_to_reach(ctx: Context, kind: str) -> bool:
+    """Whether no driver can answer: a machine without a GPU, which may have the packages, or a container that got no GPU."""
+    expected = (ctx.stack.get("expect") or {}).get("gpus")
+    without = ctx.state.get("gpus") == [] and not expected and not found.running(ctx) and kind != "no_library"
+    return without or ctx.container and ctx.state.get("gpu_devices") is False
 
 
 RULES = (driver_library_mismatch, loaded_differs_from_disk, loaded_module_not_from_packages, reboot_or_reload_needed, driver_branch_differs,

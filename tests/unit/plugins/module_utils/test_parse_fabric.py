@@ -87,7 +87,7 @@ def test_fabric_states(text, rows):
 
 def test_what_is_no_state():
     assert fabric.parse_fabric_states('Field "fabric.state" is not a valid field to query.\n', 2) == (None, [])
-    assert fabric.parse_fabric_states("NVIDIA-SMI has failed because it couldn't communicate\n", 9).problems
+    assert fabric.parse_fabric_states("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n", 9) == (None, [])
     assert fabric.parse_fabric_states("Fabric\n").problems == ["1 GPUs without a fabric state"]
 
 
