@@ -33,6 +33,9 @@ else
   # Each role that the play names was found, or listing would have failed; an empty list would prove nothing.
   grep -q 'lockstep.gpu\|preflight' tasks.txt || die "lockstep.gpu.site lists no task"
 fi
+# A stack alone, and a bundle, are judged by what is left: facts, stacks and rules lie among the plugins.
+ansible-playbook lockstep.gpu.preflight -e lockstep_stack=debian13-550
+ansible-playbook lockstep.gpu.audit -e "lockstep_bundle=$work/source/tests/fixtures/cases/dkms-01/main"
 find "$installed/plugins/modules" -name '*.py' ! -name __init__.py -printf '%f\n' | while read -r file; do
   ansible-doc -t module "lockstep.gpu.${file%.py}" >/dev/null
 done

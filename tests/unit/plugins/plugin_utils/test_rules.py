@@ -310,7 +310,7 @@ CASES = [
         manager_says("run", {"unmet": []})),
     case("branch_switch_needs_removal", "535-server", manager_says("run", {"unmet": [
         dict(NOTHING_MORE, package="libnvidia-compute-550-server", kind="Conflicts", on="libnvidia-compute-535-server")]}),
-         manager_says("run", {"unmet": [dict(NOTHING_MORE, package="a", kind="Conflicts", on="b")]})),
+        manager_says("run", {"unmet": [dict(NOTHING_MORE, package="a", kind="Conflicts", on="b")]})),
     case("transaction_leaves_lock", "libcuda1 560.35.03", LEAVES, transaction("libcuda1", "550.163.01-2")),
     case("transaction_installs_unlocked_kernel", "6.12.120+deb13-amd64", KERNEL_560, transaction("linux-image-" + KERNEL, "6.12.117-1")),
     case("transaction_removes_locked_kernel", KERNEL, manager_says("transaction", {"remove": [
