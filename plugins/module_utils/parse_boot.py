@@ -61,7 +61,7 @@ def parse_grubenv(text):
 
     The tool prints the lines alone, and nothing for an empty block.
     """
-    lines = text.splitlines()
+    lines = [line.rstrip() for line in text.strip("\n").splitlines()]
     if not any(line == "# GRUB Environment Block" for line in lines[:1]) and not all(_VARIABLE.match(line) for line in lines if line.strip()):
         return Parsed(None, ["no environment block header"])
     value, problems = {}, []

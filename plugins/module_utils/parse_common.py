@@ -12,7 +12,7 @@ from collections import namedtuple
 Parsed = namedtuple("Parsed", ["value", "problems"])
 
 # `tail -v -n +1 FILE...` prints this before each file, so such a recording can also be made by hand.
-_FILE_HEADER = re.compile(r"^==> (/[^\n]*?) <==$", re.MULTILINE)
+_FILE_HEADER = re.compile(r"^==> (/[^\n]*?) <==[ \t]*$", re.MULTILINE)
 
 
 def shown(text, limit=80):

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed, not_understood
 
@@ -20,10 +21,10 @@ def parse_modinfo(text):
 
     name is the file's stem (Debian calls the module nvidia-current); kernel is the folder's name below /lib/modules,
     None when the path is elsewhere. A field that modinfo does not print is None. What comes before any filename is one
-    row, too, whose name and path are None.
+    row, too, whose name and path are None. An indent of all lines (a quotation) counts for nothing.
     """
     rows, problems = [], []
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(textwrap.dedent(text).splitlines(), 1):
         field, colon, content = line.partition(":")
         content = content.strip()
         if field == "filename" and colon:
