@@ -8,9 +8,9 @@ DOCUMENTATION = r"""
 module: node_facts
 short_description: Everything that decides about a GPU node, in one call
 description:
-  - Reads kernel, boot loader, GPUs, DKMS, driver modules, packages, package manager, alternatives, libraries, CUDA, OFED and
-    free space of a node, and returns them as C(ansible_facts.lockstep).
-  - It only reads files and asks dpkg. Nothing is loaded, locked or written, and no package cache is opened.
+  - Reads what decides about a GPU node, from the kernel and the boot loader over DKMS, modules and packages to NCCL's configuration, and returns it
+    as C(ansible_facts.lockstep).
+  - The level V(local) only reads files and asks dpkg or rpm. Nothing is loaded, locked or written on any level.
   - What cannot be read is V(none) and has an entry in C(unknown). It is never guessed, and never taken for absent.
   - With O(bundle), recorded outputs are read on the controller instead of the node, by the same parsers.
 version_added: 0.1.0
@@ -64,9 +64,16 @@ ansible_facts:
   contains:
     lockstep:
       description:
-        - The state, with the keys C(schema), C(gathered), C(os), C(container), C(kernel), C(compilers), C(boot), C(gpus), C(gpu_devices),
-          C(nvswitches), C(dkms), C(modules), C(packages), C(package_manager), C(alternatives), C(libraries), C(cuda), C(ofed),
-          C(secure_boot), C(space) and C(unknown).
+        - The state. A value that is V(none) was not asked for, not recorded, or is unknown; C(unknown) then has the reason.
+        - 'About the reading: C(schema), C(gathered), C(unknown), C(unreadable) (probes that gave nothing), C(not_recorded), C(heard), C(believed).'
+        - 'Machine: C(os), C(container), C(virtualization), C(host), C(services), C(space), C(nics), C(interfaces), C(rdma_ports), C(controller).'
+        - 'Kernel and boot: C(kernel), C(compilers), C(build), C(boot), C(initramfs), C(new_kernel_default), C(reboot_marks), C(secure_boot), C(signing),
+          C(modprobe), C(kernel_log).'
+        - 'Modules: C(modules), C(dkms), C(dkms_status), C(dkms_settings), C(dkms_orphans), C(dkms_failures), C(dkms_logs).'
+        - 'GPUs: C(gpus), C(gpu_devices), C(gpu_drivers), C(gpu_query), C(gpu_list), C(gpu_modes), C(gpu_processes), C(nvswitches), C(fabric), C(smi),
+          C(delivery), C(runfile).'
+        - 'Software: C(packages), C(package_manager), C(alternatives), C(libraries), C(library_files), C(loader_cache), C(cuda), C(cuda_run), C(nccl), C(ofed),
+          C(rdma), C(containers), C(dcgm), C(lock_file).'
       type: dict
       sample:
         container: false

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import subprocess
 import sys
 
 import yaml
 from ansible_collections.lockstep.gpu.plugins.module_utils import facts
-from ansible_collections.lockstep.gpu.plugins.module_utils.probe import DEFAULT_TIMEOUT
+from ansible_collections.lockstep.gpu.plugins.module_utils.probe import DEFAULT_TIMEOUT, Observation
+from ansible_collections.lockstep.gpu.plugins.module_utils.probes import BUNDLE, LEVELS
 from ansible_collections.lockstep.gpu.plugins.modules import node_facts
 
 
@@ -41,3 +43,16 @@ def test_a_real_run_in_check_mode():
 
 def test_a_bundle_is_not_for_the_node():
     assert "action plugin" in run(bundle="/x")["msg"]
+
+
+def test_the_documentation_names_every_key_of_the_state():
+    class Nothing:
+        """A node of which nothing can be read."""
+
+        def start(self, names):
+            pass
+
+        def read(self, name):
+            return Observation(None, reason="nothing")
+    documented = yaml.safe_load(node_facts.RETURN)["ansible_facts"]["contains"]["lockstep"]["description"]
+    assert set(re.findall(r"C\((\w+)\)", " ".join(documented))) == set(facts.assemble(Nothing(), (*LEVELS, BUNDLE)))
