@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Both measurements, on nodes of their own; STACK=name of another stack, ROUNDS=number. Half an hour and more.
+# What a verdict costs; then both measurements on nodes of their own; STACK=name of another stack, ROUNDS=number. Half an hour and more.
 # shellcheck source=tools/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../../tools/lib.sh"
 arguments=(--stack "${STACK:-debian13-550}")
 [ -z "${ROUNDS:-}" ] || arguments+=(--rounds "$ROUNDS")
+python tests/bench/verdicts.py
 rc=0
 python tests/bench/bench.py first --keep "${arguments[@]}" || rc=1
 python tests/bench/bench.py noop "${arguments[@]}" || rc=1

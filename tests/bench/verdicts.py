@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What a verdict costs: python tests/bench/verdicts.py [NODES]. Goal: 1,000 nodes of 5 kinds in 2 s, work per node and memory flat.
 
-Prints times; asserts nothing. That the work per node is flat is a count, and a unit test (test_work_per_node.py) asserts it.
+Prints times and counts; asserts nothing. That the work per node is flat is a count, and a unit test (test_work_per_node.py) asserts it.
 """
 from __future__ import annotations
 
@@ -40,6 +40,22 @@ def nodes(count):
         yield state, stack
 
 
+def calls(part):
+    """How many functions judging these nodes calls."""
+    counted = 0
+
+    def count_one(_frame, event, _argument):
+        nonlocal counted
+        counted += event == "call"
+    sys.setprofile(count_one)
+    try:
+        for state, stack in part:
+            audit.judge(state, stack)
+    finally:
+        sys.setprofile(None)
+    return counted
+
+
 def main(count):
     audit.judge({}, "debian13-550")  # compat and stacks are read once, whatever the number of nodes
     fleet = list(nodes(count))
@@ -50,6 +66,9 @@ def main(count):
         verdicts[record["verdict"]] = verdicts.get(record["verdict"], 0) + 1
     seconds = time.perf_counter() - began
     print("%d verdicts in %.2f s, %.2f ms a node (goal: 1,000 in 2 s): %s" % (count, seconds, 1000 * seconds / count, verdicts))
+    places = (0, count // 2, count - len(KINDS))
+    told = ["%d at node %d" % (calls(fleet[place:place + len(KINDS)]) // len(KINDS), place) for place in places]
+    print("calls a node: %s" % ", ".join(told))
     tracemalloc.start()
     peaks = []
     for part in (fleet[:len(KINDS)], fleet):

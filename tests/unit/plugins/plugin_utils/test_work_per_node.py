@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import importlib.util
 import pathlib
-import sys
 
 import pytest
 from ansible_collections.lockstep.gpu.plugins.plugin_utils import audit, knowledge
@@ -15,33 +14,23 @@ BENCH = pathlib.Path(__file__).resolve().parents[3] / "bench" / "verdicts.py"
 
 
 @pytest.fixture(scope="module")
-def fleet():
+def bench():
     spec = importlib.util.spec_from_file_location("verdicts", BENCH)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    nodes = list(module.nodes(60))
+    return module
+
+
+@pytest.fixture(scope="module")
+def fleet(bench):
+    nodes = list(bench.nodes(60))
     for state, stack in nodes[:5]:
         audit.judge(state, stack)
     return nodes
 
 
-def calls(nodes):
-    counted = 0
-
-    def count_one(_frame, event, _argument):
-        nonlocal counted
-        counted += event == "call"
-    sys.setprofile(count_one)
-    try:
-        for state, stack in nodes:
-            audit.judge(state, stack)
-    finally:
-        sys.setprofile(None)
-    return counted
-
-
-def test_the_fiftieth_node_costs_what_the_tenth_does(fleet):
-    assert calls(fleet[50:55]) <= 1.02 * calls(fleet[10:15])
+def test_the_fiftieth_node_costs_what_the_tenth_does(bench, fleet):
+    assert bench.calls(fleet[50:55]) <= 1.02 * bench.calls(fleet[10:15])
 
 
 def test_facts_and_stacks_are_read_once(fleet, monkeypatch):
