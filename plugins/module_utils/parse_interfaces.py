@@ -27,6 +27,9 @@ def parse_interfaces(text):
     addresses: of IPv4 and IPv6, None in a list that shows none of any interface.
     """
     rows, problems, current = {}, [], None
+    names = _names(text)
+    if names:
+        return Parsed([{"name": name, "running": None, "addresses": None} for name in names], [])
     # A list that has no address anywhere (ip link) does not tell which interface lacks one.
     addressed = False
     for number, line in enumerate(text.splitlines(), 1):
@@ -77,3 +80,13 @@ def _read(line):
     if _NAME.fullmatch(line.strip()):
         return True, line.strip(), None, []
     return False, None, None, []
+
+
+def _names(text):
+    """The names in `ls /sys/class/net`, also in several columns; None for another output. bonding_masters is no interface."""
+    words = text.split()
+    if not words or not any(len(line.split()) > 1 for line in text.splitlines()) and "bonding_masters" not in words:
+        return None
+    if "lo" not in words or not all(_NAME.fullmatch(word) and word not in _STATES for word in words):
+        return None
+    return [word for word in words if word != "bonding_masters"]

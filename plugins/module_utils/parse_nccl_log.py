@@ -14,37 +14,47 @@ _LINE = re.compile(r"NCCL (INFO|WARN|TRACE|VERSION) (.*)")
 _VERSION = re.compile(r"NCCL version (\d+\.\d+\.\d+)(?:\+cuda(\d+\.\d+))?")
 _SET = re.compile(r"([A-Z][A-Z0-9_]{2,60}) set (?:by environment )?to (.*)")
 _NETWORK = re.compile(r"Using network (.{1,60})")
+# Before 2.28 nothing says that no interface was found, but the next connection fails on an address of no family.
+_NO_INTERFACE = re.compile(r"no socket interface found|NET/Socket ?: ?no interface found|no NCCL_SOCKET_IFNAME interface found", re.IGNORECASE)
+_NO_FAMILY = re.compile(r"connecting to address\s+with family \d+ is neither AF_INET")
+_OWN_INTERFACE = re.compile(r"(?:Bootstrap|NET/Socket) ?: ?Using \S")
+_DRIVER_CUDA = re.compile(r"cudaDriverVersion (\d{1,3})0(\d)0\b")
 _DEVICE_MISSING = re.compile(r"XML Import Channel : dev (\d+) not found")
 _MOST = 20
 # Words of a plugin or of the verbs transport that could not start; NCCL then goes on with what is left.
-_FAILED = re.compile(r"Failed to open libibverbs|No eligible providers|NET/OFI .*(?:failed|not found|unable)|Failed to initialize NET plugin|"
+_FAILED = re.compile(r"Failed to open libibverbs|No eligible providers|find any optimal provider|"
+                     r"NET/OFI .*(?:failed|not found|unable)|Failed to initialize NET plugin|"
                      r"External network plugin .* is unsupported|NET/Plugin.*(?:dlerror|cannot open shared object|undefined symbol)|"
                      r"NET/IB : Unable to (?:open|query)|Failed to initialize any NET plugin", re.IGNORECASE)
 _NO_PLUGIN = re.compile(r"(?:Could not find:?|No plugin found)[ (]*([^\s()]+)", re.IGNORECASE)
 
 
 def parse_nccl_log(text):
-    """A log to {version, cuda, settings, networks, no_ib_device, plugins_missing, failures, missing_devices, warnings}.
+    """A log to {version, cuda, driver_cuda, settings, networks, no_ib_device, no_interface, plugins_missing, failures, missing_devices, warnings}.
 
     settings: {name: value} that NCCL says it was given ("set by environment" is what it says for its files, too). networks: the
-    names after "Using network". no_ib_device: whether the verbs transport found nothing. plugins_missing: names of network
+    names after "Using network". cuda: the release that NCCL is built with; driver_cuda: the driver's. no_ib_device: whether the
+    verbs transport found nothing. no_interface: whether no interface was left to NCCL. plugins_missing: names of network
     plugins that were not there. failures, warnings: NCCL's own words, the first of them. missing_devices: numbers of GPUs
     that a graph file names and the node does not have. None without a line of NCCL's.
     """
-    value = {"version": None, "cuda": None, "settings": {}, "networks": [], "no_ib_device": False, "plugins_missing": [], "failures": [],
-             "missing_devices": [], "warnings": []}
-    seen = False
+    value = {"version": None, "cuda": None, "driver_cuda": None, "settings": {}, "networks": [], "no_ib_device": False, "no_interface": False,
+             "plugins_missing": [], "failures": [], "missing_devices": [], "warnings": []}
+    seen = lost = used = False
     for line in text.splitlines():
         found = _VERSION.search(line)
         if found and value["version"] is None:
             value["version"], value["cuda"] = found.groups()
             seen = True
+        lost = lost or bool(_NO_FAMILY.search(line))
+        used = used or bool(_OWN_INTERFACE.search(line))
         found = _LINE.search(line)
         if found:
             seen = True
             _read(value, found.group(1), found.group(2).strip())
     if not seen:
         return Parsed(None, ["no line of NCCL's: %s" % shown(text)] if text.strip() else ["the log is empty"])
+    value["no_interface"] = value["no_interface"] or lost and not used
     return Parsed(value, [])
 
 
@@ -59,6 +69,11 @@ def _read(value, level, text):
         _add(value["networks"], found.group(1).strip())
     if re.search(r"NET/IB ?: ?No device found", text):
         value["no_ib_device"] = True
+    if _NO_INTERFACE.search(text):
+        value["no_interface"] = True
+    found = _DRIVER_CUDA.search(text)
+    if found:
+        value["driver_cuda"] = value["driver_cuda"] or ".".join(found.groups())
     found = _DEVICE_MISSING.search(text)
     if found:
         _add(value["missing_devices"], int(found.group(1)[:6]))

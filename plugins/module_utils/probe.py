@@ -38,7 +38,9 @@ class Observation(namedtuple("Observation", ["rc", "out", "err", "reason"])):
 
         A command may complain about any missing file, so only its own absence counts.
         """
-        missing_file = self.rc == 1 and self.err.strip().endswith(_NO_SUCH_FILE)
+        # A recording may have both outputs in one file; then there is nothing but the complaint.
+        said = self.err.strip() or self.out.strip()
+        missing_file = self.rc == 1 and said.endswith(_NO_SUCH_FILE) and (bool(self.err.strip()) or "\n" not in said)
         return self.rc == NOT_FOUND_RC or missing_file and not isinstance(PROBES.get(name), Command)
 
     def why(self):

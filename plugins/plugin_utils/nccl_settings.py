@@ -114,8 +114,10 @@ def near(facts: knowledge.Facts, name: str) -> t.Optional[str]:
 
 def illegal(row: Row, value: str) -> t.Optional[str]:
     """What NCCL makes of a value that a variable cannot have, as a clause; None for a legal one."""
-    if value == "" or row["type"] in ("text", "path", "interfaces", "hcas"):
+    if value == "" or row["type"] == "text":
         return None
+    if row["type"] in ("path", "interfaces", "hcas"):
+        return None if value == value.strip() else "the blank belongs to the name"
     if row["type"] in ("integer", "flag"):
         return _illegal_number(row, value)
     legal = [re.compile(pattern, 0 if row.get("case") else re.IGNORECASE) for pattern in row["values"]]

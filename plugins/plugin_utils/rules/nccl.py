@@ -12,7 +12,7 @@ from ansible_collections.lockstep.gpu.plugins.plugin_utils import actions, nccl_
 
 from . import nccl_conf
 from .context import Context, Hit, Row, upstream
-from .nccl_conf import grammar, rewrite
+from .nccl_conf import grammar, mended, rewrite
 
 # Where packages put libraries and the loader looks without being told.
 LOADER_FOLDERS = re.compile(r"(/usr)?/lib(64)?(/[a-z0-9_]+-linux-gnu)?")
@@ -50,12 +50,27 @@ def _is_other(version: t.Optional[str], system: str) -> bool:
     return one[:length] != other[:length]
 
 
+def _real(ctx: Context, path: str) -> str:
+    """A path without the links that every distribution or CUDA's packages have in it: /lib, /usr/local/cuda, lib64 of a toolkit."""
+    path = re.sub(r"^/lib(?=/|64/)", "/usr/lib", path)
+    toolkit = re.match(r"/usr/local/cuda(-[\d.]+)?/(?:lib64|targets/[\w-]+/lib)/(.*)", path)
+    if not toolkit:
+        return path
+    release = toolkit.group(1)
+    if release is None:
+        active = str((ctx.state.get("cuda") or {}).get("active_release") or "")
+        names = [str(file["path"]) for file in ctx.state.get("library_files") or []]
+        there = {found.group(1) for found in (re.match(r"/usr/local/cuda(-[\d.]+)/", name) for name in names) if found}
+        release = "-" + ".".join(active.split(".")[:2]) if active else there.pop() if len(there) == 1 else ""
+    return "/usr/local/cuda%s/lib64/%s" % (release, toolkit.group(2))
+
+
 def _loaded_copy(ctx: Context) -> t.Optional[t.Tuple[str, t.Optional[str]]]:
     """(path, version) of the libnccl that the loader takes."""
     for row in ctx.state.get("libraries") or []:
         if row.get("soname") == "libnccl.so.2":
-            there = {file["path"]: file["version"] for file in ctx.state.get("library_files") or []}
-            return row.get("path") or "", row.get("version") or there.get(row.get("path"))
+            there = {_real(ctx, file["path"]): file["version"] for file in ctx.state.get("library_files") or []}
+            return row.get("path") or "", row.get("version") or there.get(_real(ctx, row.get("path") or ""))
     return None
 
 
@@ -98,7 +113,8 @@ def _files_beside(ctx: Context, system: str, loader_path: t.Optional[str], sourc
     for folder, row in sorted(folders.items()):
         own = LOADER_FOLDERS.fullmatch(folder)
         in_pip = _PIP_FOLDER.fullmatch(folder)
-        if row["path"] == loader_path or in_pip and _nccl(ctx).get("pip") or own and not _is_other(row["version"], system):
+        is_loaded = bool(loader_path) and _real(ctx, folder + "/") == _real(ctx, str(loader_path).rpartition("/")[0] + "/")
+        if is_loaded or in_pip and _nccl(ctx).get("pip") or own and not _is_other(row["version"], system):
             continue
         if row["version"] is None or _is_other(row["version"], system):
             yield Hit("%s %s" % (row["path"], row["version"] or "of an unknown version"), "Another NCCL (%s) lies at %s, beside the system's %s." % (
@@ -223,15 +239,18 @@ def nccl_ifname_allows_loopback(ctx: Context) -> t.Iterator[Hit]:
 
 def nccl_ifname_matches_nothing(ctx: Context) -> t.Iterator[Hit]:
     """At least one interface that is up and has an address fits NCCL_SOCKET_IFNAME."""
-    found, have = _interface_choice(ctx), ctx.state.get("interfaces")
-    if not found or not have or nccl_settings.candidates(found[1], have):
+    found, have = _interface_choice(ctx), ctx.state.get("interfaces") or []
+    # A run has the last word: it may have been in a container, with other interfaces.
+    told = bool((_nccl(ctx).get("log") or {}).get("no_interface"))
+    if not found or not told and (not have or nccl_settings.candidates(found[1], have)):
         return
     setting, chosen = found
     idle = [row["name"] for row in have if chosen.takes(row["name"])]
-    why = "%s %s no carrier or no address" % (", ".join(idle), "has" if len(idle) == 1 else "have") if idle else "there are %s" % ", ".join(
-        row["name"] for row in have)
+    why = "a run found none" if not have else "there are %s" % ", ".join(row["name"] for row in have)
+    if idle:
+        why = "a run did not find %s" % ", ".join(idle) if told else "%s %s no carrier or no address" % (", ".join(idle), "has" if len(idle) == 1 else "have")
     yield Hit(setting.value, "NCCL_SOCKET_IFNAME=%s in %s fits no usable interface (%s), so NCCL does not start." % (setting.value, setting.where, why),
-              grammar(ctx, "interfaces"), do=rewrite(setting.file, setting.name, None))
+              grammar(ctx, "interfaces"), do=() if mended(ctx, setting) else rewrite(setting.file, setting.name, None))
 
 
 def nccl_ib_fallback(ctx: Context) -> t.Iterator[Hit]:
@@ -243,17 +262,33 @@ def nccl_ib_fallback(ctx: Context) -> t.Iterator[Hit]:
     missed = [name for name in log.get("plugins_missing") or [] if named and named.value.lower() != "none" and named.value in name]
     sockets = [name for name in log.get("networks") or [] if name.lower() == "socket"]
     others = [name for name in log.get("networks") or [] if name.lower() != "socket"]
-    failed = log.get("no_ib_device") or log.get("failures") or missed
-    if not sockets or others or not failed or _wants_sockets(own) or (ctx.stack.get("expect") or {}).get("hcas") == 0:
+    hcas = (ctx.stack.get("expect") or {}).get("hcas")
+    if not sockets or others or _wants_sockets(own) or hcas == 0:
         return
-    why = ["NET/IB : No device found"] if log.get("no_ib_device") else []
-    why += ["plugin %s not found" % name for name in missed] + list(log.get("failures") or [])
-    yield Hit("Using network Socket", "NCCL fell back to TCP sockets: %s." % "; ".join(why), grammar(ctx, "fallback"))
+    own_verbs = [text for text in log.get("failures") or [] if _OWN_VERBS.search(text)]
+    why = ["plugin %s not found" % name for name in missed] + [text for text in log.get("failures") or [] if text not in own_verbs]
+    disabled = own.get("NCCL_IB_DISABLE")
+    if disabled and nccl_settings.read_as(disabled.value):
+        # Somebody wanted it so; but a node that is to have adapters does not use them.
+        why += ["NCCL_IB_DISABLE=%s in %s" % (disabled.value, disabled.where)] if hcas else []
+    elif why or hcas or not _without_adapters(ctx):
+        why = (["NET/IB : No device found"] if log.get("no_ib_device") else []) + own_verbs + why
+    if why:
+        yield Hit("Using network Socket", "NCCL fell back to TCP sockets: %s." % "; ".join(why), grammar(ctx, "fallback"))
+
+
+# What NCCL's own verbs transport says where there is no adapter, or where it is turned off.
+_OWN_VERBS = re.compile(r"Failed to initialize NET plugin IB\b|Failed to open libibverbs")
 
 
 def _wants_sockets(own: t.Mapping[str, nccl_settings.Setting]) -> bool:
     network = own.get("NCCL_NET")
     return bool(network and network.value.lower() == "socket")
+
+
+def _without_adapters(ctx: Context) -> bool:
+    """Whether the node is known to have no adapter of InfiniBand or RoCE."""
+    return ctx.state.get("nics") == [] and not ctx.state.get("rdma_ports") or ctx.state.get("rdma_ports") == [] and not ctx.state.get("nics")
 
 
 RULES = (nccl_other_copy, library_not_in_cache, nccl_dev_runtime_split, nccl_graph_file_other_size, nccl_graph_file_pinned,

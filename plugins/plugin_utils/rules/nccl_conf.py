@@ -45,6 +45,13 @@ def rewrite(path: t.Optional[str], name: str, value: t.Optional[str]) -> t.Tuple
     return (actions.step("rewrite_file", path, **{name: value}),)
 
 
+def mended(ctx: Context, setting: Setting) -> bool:
+    """Whether the rules for a file's syntax, or for values, already mend the line that a setting comes from."""
+    faulty = any((path, line["name"], line["value"]) == (setting.file, setting.name, setting.value) and line["faults"] for path, line in _lines(ctx))
+    row = nccl_settings.variable(ctx.facts, setting.name)
+    return faulty or bool(row and nccl_settings.illegal(row, setting.value))
+
+
 def _fault(fault: str) -> t.Callable[[Context], t.Iterator[Hit]]:
     """The rule for one fault of a line."""
     def rule(ctx: Context) -> t.Iterator[Hit]:
@@ -176,8 +183,10 @@ def nccl_value_reset(ctx: Context) -> t.Iterator[Hit]:
         problem = nccl_settings.illegal(row, setting.value) if row and (setting.name, setting.value) not in faulty else None
         if row and problem:
             source = grammar(ctx, "numbers") if setting.name == "NCCL_NTHREADS" else row["source"]
+            plain = setting.value.strip()
+            wanted = plain if plain and plain != setting.value and nccl_settings.illegal(row, plain) is None else None
             yield Hit("%s=%s" % (setting.name, setting.value), "%s=%s in %s is not taken as it stands: %s." % (
-                setting.name, setting.value, setting.where, problem), source, _where(setting), rewrite(setting.file, setting.name, None))
+                setting.name, setting.value, setting.where, problem), source, _where(setting), rewrite(setting.file, setting.name, wanted))
 
 
 def nccl_settings_contradict(ctx: Context) -> t.Iterator[Hit]:
