@@ -32,10 +32,21 @@ def section(reader):
     return {
         "dkms_status": _status(reader),
         "dkms_settings": reader.parsed("dkms_conf", parse_dkms_tree.parse_dkms_conf, absent={}),
-        "dkms_orphans": reader.parsed("dkms_tree", parse_dkms_tree.parse_dkms_tree, absent=[]),
+        "dkms_orphans": _orphans(reader),
         "dkms_failures": [row for rows in failures for row in rows or []] if any(rows is not None for rows in failures) else None,
         "dkms_logs": reader.parsed("dkms_make_log", parse_dkms_log.parse_make_logs, absent=[]),
     }
+
+
+def _orphans(reader):
+    """Folders without a source; where only their names were recorded, those that a good list does not have."""
+    folders = reader.parsed("dkms_tree", parse_dkms_tree.parse_dkms_tree, absent=[])
+    seen = reader.seen("dkms_status")
+    good = seen is not None and seen.rc == 0 and not _unusable(seen)
+    known = {(row["module"], row["version"]) for row in parse_dkms_status(seen.out).value} if good else set()
+    return None if folders is None else [
+        {key: row[key] for key in ("module", "version", "path")} for row in folders
+        if row["listed"] or good and (row["module"], row["version"]) not in known]
 
 
 def _rows(reader, name):

@@ -37,6 +37,15 @@ def headers_package(release, system=None):
     return None
 
 
+def image_package(release, system=None):
+    """The package that holds exactly this kernel, named as its headers' package is; None when unknown."""
+    headers = headers_package(release, system) or ""
+    for word, instead in (("linux-headers-", "linux-image-"), ("-headers-", "-kernel-"), ("-devel-", "-")):
+        if word in headers:
+            return headers.replace(word, instead, 1)
+    return None
+
+
 def _rpm_package(release):
     version, plus, variant = release.partition("+")
     if plus:

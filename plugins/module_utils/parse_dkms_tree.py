@@ -17,15 +17,17 @@ TREE = "/var/lib/dkms/"
 # `ls -l`: mode, links, owner, group, size, three words of a date, then the name.
 _LONG = re.compile(r"(?P<kind>[-dlbcps])[rwxsStT-]{9}[.+@]?\s+\d+\s+\S+\s+\S+\s+\d+\s+\S+\s+\S+\s+\S+\s+(?P<name>\S.*)")
 _NOT_A_VERSION = ("original_module", "build", "source")
+# What `tree` draws before a name: four columns a level.
+_DRAWN = re.compile(r"(?P<before>(?:[\u2502|] {3}|[\u2502|][\u00a0 ]{2,3}| {4})*)(?:[\u251c\u2514]\u2500\u2500|[|`]--) (?P<name>\S.*)")
 _SETTING = re.compile(r"(?P<key>[a-z_]{1,40})\s*=\s*(?P<quote>[\"']?)(?P<value>[^\"'#]*)(?P=quote)\s*(?:#.*)?")
 _SETTINGS = ("mok_signing_key", "mok_certificate", "sign_file", "dkms_tree", "source_tree", "install_tree")
 
 
 def parse_dkms_tree(text):
-    """A list of /var/lib/dkms to the folders that DKMS does not know: [{module, version, path}].
+    """A list of /var/lib/dkms to the folders that have no `source`: [{module, version, path, listed}].
 
-    text: `find /var/lib/dkms` (deep enough for the `source` of a version; the live probe adds " -> TARGET"), or `ls -lR`.
-    Only a version whose own entries were listed can be called an orphan.
+    text: `find /var/lib/dkms` (the live probe adds " -> TARGET"), `ls -R`, `ls -lR`, `ls /var/lib/dkms/MODULE` with its heading, or
+    `tree`. listed: whether the version's own entries are in the list; else only DKMS's list tells whether it knows the folder.
     """
     children = {}
     for path in _paths(text):
@@ -34,20 +36,26 @@ def parse_dkms_tree(text):
             names = children.setdefault((parts[0], parts[1]), set())
             if len(parts) > 2 and parts[2]:
                 names.add(parts[2])
-    return Parsed([{"module": module, "version": version, "path": TREE + "%s/%s" % (module, version)}
-                   for (module, version), names in sorted(children.items()) if names and "source" not in names], [])
+    return Parsed([{"module": module, "version": version, "path": TREE + "%s/%s" % (module, version), "listed": bool(names)}
+                   for (module, version), names in sorted(children.items()) if "source" not in names], [])
 
 
 def _paths(text):
-    """Absolute paths below the tree, from either kind of list."""
-    folder, found = None, []
+    """Absolute paths below the tree, from each kind of list."""
+    folder, found, drawn = None, [], []
     for raw in text.splitlines():
-        line = raw.rstrip()
+        line = raw.strip()
+        branch = _DRAWN.match(raw[:1000])
+        if branch and drawn:
+            drawn[1 + (len(branch.group("before")) + 3) // 4:] = [branch.group("name").split(" -> ")[0].rstrip("/")]
+            found.append("/".join(drawn))
+            continue
         if re.fullmatch(r"/var/lib/dkms[^:]*:", line):
             folder = line[:-1].rstrip("/")
             found.append(folder)
         elif line.startswith("/var/lib/dkms"):
-            found.append(line.split(" -> ")[0].rstrip("/"))
+            found += [path.split(" -> ")[0].rstrip("/") for path in re.split(r" {2,}(?=/)", line)]
+            drawn = [found[-1]]
         elif folder and line:
             long = _LONG.fullmatch(line[:1000])
             name = long.group("name").split(" -> ")[0] if long else line

@@ -7,9 +7,11 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.lockstep.gpu.plugins.module_utils.kernel_names import headers_package, image_package
+
 from .. import installed_kernels, knowledge
 from ..actions import step
-from .context import INSTALLED, Context, Hit, listed
+from .context import INSTALLED, Context, Hit, Row, listed
 
 KERNEL_SOURCE = "https://ubuntu.com/kernel/lifecycle"
 # What takes part in a stack and is replaced by a boot only.
@@ -56,11 +58,30 @@ def _locked(ctx: Context) -> t.Optional[str]:
     return ctx.kernel if not ctx.container and (ctx.stack.get("kernel") or {}).get("release") else None
 
 
+def _absent(ctx: Context) -> bool:
+    """Whether the node's kernels are known, and the stack's is none of them."""
+    entries = (ctx.state.get("boot") or {}).get("entries") or []
+    there = {row["release"] for row in ctx.kernels if row.get("image")}
+    return bool(there) and ctx.kernel not in there | {entry["kernel"] for entry in entries} | {(ctx.state.get("kernel") or {}).get("running")}
+
+
+def _bring(ctx: Context) -> t.Tuple[Row, ...]:
+    """The steps that bring the stack's kernel, and its headers where modules are built; a plan has its own."""
+    if ctx.plan or not ctx.kernel:
+        return ()
+    system = ctx.os.get("id")
+    builds = ctx.driver.get("module") == "dkms" or bool(ctx.state.get("dkms"))
+    names = [image_package(ctx.kernel, system), headers_package(ctx.kernel, system) if builds else None]
+    return (*(step("install_exact", name) for name in names if name), step("set_default_kernel", ctx.kernel), step("reboot_once"))
+
+
 def running_kernel_not_locked(ctx: Context) -> t.Iterator[Hit]:
     """The node runs the stack's kernel."""
     running = (ctx.state.get("kernel") or {}).get("running")
     if _locked(ctx) and running and running != _locked(ctx):
-        yield Hit("%s, locked: %s" % (running, _locked(ctx)), "The node runs kernel %s, the stack names %s." % (running, _locked(ctx)))
+        absent = _absent(ctx)
+        yield Hit("%s, locked: %s" % (running, _locked(ctx)), "The node runs kernel %s, the stack names %s%s." % (
+            running, _locked(ctx), ", which is not installed" if absent else ""), do=_bring(ctx) if absent else ())
 
 
 def next_boot_kernel_not_locked(ctx: Context) -> t.Iterator[Hit]:
@@ -68,7 +89,7 @@ def next_boot_kernel_not_locked(ctx: Context) -> t.Iterator[Hit]:
     default = ctx.next_kernel
     if _locked(ctx) and default and default != _locked(ctx):
         yield Hit("%s, locked: %s" % (default, _locked(ctx)), "The next boot starts kernel %s, the stack names %s." % (
-            default, _locked(ctx)), do=(step("set_default_kernel", _locked(ctx)),))
+            default, _locked(ctx)), do=_bring(ctx) if _absent(ctx) else (step("set_default_kernel", _locked(ctx)),))
 
 
 def unlocked_kernel_installed(ctx: Context) -> t.Iterator[Hit]:
@@ -127,7 +148,9 @@ def reboot_required(ctx: Context) -> t.Iterator[Hit]:
                   "use yet.", do=(step("manual", "reboot by hand, then run again"),))
         return
     running = (ctx.state.get("kernel") or {}).get("running")
-    ready = ctx.installed_kernel and ctx.installed_kernel.get("initramfs") is not False
+    entries = (ctx.state.get("boot") or {}).get("entries") or []
+    ready = ctx.installed_kernel and ctx.installed_kernel.get("initramfs") is not False or (
+        not ctx.kernels and any(entry["kernel"] == ctx.kernel for entry in entries))
     if _locked(ctx) and running and running != _locked(ctx) and ready:
         yield Hit("%s -> %s" % (running, _locked(ctx)), "Kernel %s is installed and waits for a reboot from %s." % (
             _locked(ctx), running), do=() if ctx.plan else (step("reboot_once"),))
@@ -135,7 +158,8 @@ def reboot_required(ctx: Context) -> t.Iterator[Hit]:
     marks = ctx.state.get("reboot_marks")
     names = [name for name in marks or [] if ASKS_FOR_A_REBOOT.match(name)]
     if marks is not None and not ctx.container and (names or not marks):
-        yield Hit("/run/reboot-required", "The package manager asks for a reboot%s." % (", because of " + listed(names) if names else ""))
+        yield Hit("/run/reboot-required", "The package manager asks for a reboot%s." % (", because of " + listed(names) if names else ""),
+                  do=() if ctx.plan else (step("reboot_once"),))
 
 
 def grubenv_not_writable(ctx: Context) -> t.Iterator[Hit]:
