@@ -29,7 +29,7 @@ def judge(state: Row, wanted: t.Any = None, given: t.Any = None, target: t.Optio
     planned = _planned(long_form, state, facts)
     found = engine.findings(long_form, state, target, planned, accept, facts, purpose)
     asked = [key for key in long_form if key not in NOTES]
-    applicable = bool(asked) or any(row["verdict"] != "not_applicable" for row in found)
+    applicable = bool(asked) or _works(state) or any(row["verdict"] != "not_applicable" for row in found)
     not_proven = engine.not_proven(long_form, state) if state else []
     not_proven += [{"subject": "given", "reason": "not understood: %s" % words} for words in unread]
     return {
@@ -37,6 +37,11 @@ def judge(state: Row, wanted: t.Any = None, given: t.Any = None, target: t.Optio
         "remarks": list(long_form.get("remarks") or []), "components": [], "proof": [], "not_proven": not_proven,
         "plan": actions.ordered([*(planned or {}).get("actions", []), *engine.steps(found)]), "changed": [], "state": state,
     }
+
+
+def _works(state: Row) -> bool:
+    """Whether the node itself says that something of it works, so that there is a verdict also where nothing was asked for."""
+    return any(row.get("status") == "Success" for row in (state.get("fabric") or {}).get("gpus") or [])
 
 
 # A fleet has few stacks; a run reads each of them once.
