@@ -62,6 +62,8 @@ def section(reader):
         manager["sources"] = _sources(found["repos"], found["config"])
     if found["problems"]:
         manager.update(_as_apt_says(found["problems"]))
+    elif found["done"]:
+        manager["run"] = dict(parse_apt_run.nothing(), done=True)
     if found["plan"] is not None:
         manager["transaction"] = _with_old(found["plan"], part.get("packages") or {})
     return dict(part, package_manager=manager)
@@ -83,6 +85,7 @@ def _answers(reader):
         "updates_only": (getattr(reader.seen("dnf_repoquery"), "rc", None) == UPDATES_RC) or None,
         "problems": [row for one in both for row in one["problems"]] if both else None,
         "plan": next((one["plan"] for one in both if one["plan"]), None),
+        "done": any(one["done"] for one in both) or None,
     }
 
 
@@ -115,13 +118,14 @@ def _transcript(text, rc):
     plan, strange = parse_dnf_plan.parse_dnf_plan(text)
     if not problems and plan is None and (text.strip() or rc) and not _QUIET.search(text):
         return Parsed(None, ["nothing in it is known (exit status %d): %s" % (rc, shown(" ".join(text[-200:].split())))])
-    return Parsed({"problems": problems, "plan": plan}, strange)
+    done = rc == 0 and not problems and bool(re.search(r"^(Complete!|Nothing to do)", text, re.MULTILINE))
+    return Parsed({"problems": problems, "plan": plan, "done": done}, strange)
 
 
 def _quoted(seen):
     """What the result of an Ansible module quotes of dnf, None without any; facts_apt.py reads the rest, and tells what is wrong with it."""
     problems = parse_dnf_run.parse_dnf_run("%s\n%s" % (seen.out, seen.err)).value if seen else None
-    return {"problems": problems, "plan": None} if problems else None
+    return {"problems": problems, "plan": None, "done": False} if problems else None
 
 
 def _no_file(reader, name):

@@ -10,6 +10,7 @@ apt-pkg/deb/debsystem.cc (locks), apt-private/private-output.cc (unmet dependenc
 from __future__ import annotations
 
 import re
+from urllib.parse import unquote
 
 from ansible_collections.lockstep.gpu.plugins.module_utils import parse_apt_actions
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed
@@ -47,6 +48,8 @@ _MISSING_VERSION = re.compile(r"Version '([^']+)' for '([^']+)' was not found")
 _MISSING = re.compile(r"Unable to locate package (\S+)"
                       r"|[Nn]o package matching '([^']+)' is available"
                       r"|Can't select [a-z ]*version from package '?([^\s']+)'? as it|Couldn't find any package by (?:glob|regex) '([^']+)'")
+# An index that is older than its archive: the file of a version that is not there any more.
+_FETCHED = re.compile(r"Failed to fetch \S+/(%s)_([^_/\s]+)_[a-z0-9]+\.u?deb\s.*\b404\b" % _NAME)
 _NO_CANDIDATE = re.compile(r"Package '?([^\s']+)'? has no installation candidate")
 _UNAVAILABLE = re.compile(r"Package (\S+) is (?:not available, but is referred to by another package|a virtual package provided by)")
 _INSTEAD = re.compile(r"Note, selecting '([^']+)' instead of '([^']+)'")
@@ -55,6 +58,7 @@ _OVERWRITE = re.compile(r"trying to overwrite (?:shared )?'([^']+)', which is (?
 _KEY = re.compile(r"(?:NO_PUBKEY|EXPKEYSIG|BADSIG|REVKEYSIG) [0-9A-F]{8,}")
 _UNTRUSTED = re.compile(
     r"The repository '[^']*' is (?:not signed|no longer signed)|is not signed\."
+    r"|Conflicting values set for option Signed-By"
     r"|There were unauthenticated packages|packages cannot be authenticated|Some packages could not be authenticated|couldn't be verified because")
 _ADDRESS = re.compile(r"(?:https?|file|ftp|mirror\+file|copy|cdrom):/?/?[^\s']+")
 _ASKED = re.compile(r"(?<![\w.+-])(%s)=((?:\d+:)?\d[A-Za-z0-9.+~:*-]*)" % _NAME)
@@ -63,6 +67,8 @@ _DOWNGRADED = re.compile(r"Packages were downgraded and -y was used without --al
 _INTERRUPTED = re.compile(r"dpkg was interrupted, you must manually run")
 _LATER = re.compile(r"A later version is already installed"
                     r"|will not downgrade (?P<name>%s) from (?:version )?(?P<have>\S+?) to (?:version )?(?P<want>[^\s,]+)" % _NAME)
+_CURRENT = re.compile(r"^(%s) is already the newest version \(((?:\d+:)?\d[^\s()]*)\)" % _NAME)
+_SUMMARY = re.compile(r"^\s*\d+ upgraded, \d+ newly installed, |^\s*Upgrading: \d+, Installing: \d+, |^Summary:$")
 _ERROR = re.compile(r"(?:^|[\s'])(?:E|Error|Err):\s?(.+)")
 
 
@@ -70,7 +76,7 @@ def nothing():
     """A run of which nothing is known; parse_apt_run() says what the keys hold."""
     return {"unmet": [], "held_changed": False, "held": [], "kept": [], "downgrade_refused": False, "locks": [], "missing": [], "replaced": {},
             "dpkg": {}, "failed": [], "overwrite": [], "interrupted": False, "untrusted": [], "later": [], "asked": {}, "errors": [],
-            "transaction": None}
+            "transaction": None, "current": {}, "done": False}
 
 
 def parse_apt_run(text, rc=0):
@@ -80,7 +86,8 @@ def parse_apt_run(text, rc=0):
     each holder once. missing: [{name, version}], version None where the name is not known at all. replaced: {name: [names]}
     that apt offers for a name without a package. dpkg: {package: {phase, reason, version}}; failed: names that dpkg lists at its end.
     overwrite: [{path, package, version, owner, owner_version}]. untrusted: [{reason, uri}]. later: [{name, have, want}], None where not
-    told. asked: {name: version} as the command line had them. held, kept: names. transaction: what apt announced, names mostly
+    told. current: {name: version} of what is the newest already; done: whether the run went well to its end. asked: {name:
+    version} as the command line had them. held, kept: names. transaction: what apt announced, names mostly
     without versions, in the form of parse_apt_actions.
     """
     reader = _Run(rc)
@@ -160,6 +167,7 @@ class _Run:
                                        "process": named.get("process")})
                 break
         value["missing"] += [{"name": name, "version": version} for version, name in _MISSING_VERSION.findall(line)]
+        value["missing"] += [{"name": name, "version": unquote(version)} for name, version in _FETCHED.findall(line)]
         value["missing"] += [{"name": "".join(names).rstrip("'\"\\"), "version": None} for names in _MISSING.findall(line)]
         value["missing"] += [{"name": name, "version": None} for name in _NO_CANDIDATE.findall(line)]
         for new, old in _INSTEAD.findall(line):
@@ -173,6 +181,8 @@ class _Run:
         if later:
             value["later"].append({key: later.group(key) for key in ("name", "have", "want")})
         value["asked"].update(_ASKED.findall(line))
+        value["current"].update(_CURRENT.findall(line.strip()))
+        value["done"] = value["done"] or self.rc == 0 and bool(_SUMMARY.match(line))
         for key, pattern in (("held_changed", _HELD_CHANGED), ("downgrade_refused", _DOWNGRADED), ("interrupted", _INTERRUPTED)):
             value[key] = value[key] or bool(pattern.search(line))
         error = _ERROR.search(line)

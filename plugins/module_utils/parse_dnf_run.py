@@ -29,6 +29,9 @@ SENTENCES = (
     ("nothing_provides", r"nothing provides (?:requested )?(?P<what>\S+(?: [<>=]+ \S+)?)(?: needed by %s%s)?" % (_PACKAGE, _FROM)),
     ("requires", r"package %s%s requires (?P<what>\S+(?: [<>=]+ \S+?)?), but none of the providers can be installed" % (_PACKAGE, _FROM)),
     ("conflicts", r"package %s%s conflicts with (?P<what>\S+(?: [<>=]+ \S+)?) provided by %s" % (_PACKAGE, _FROM, _OTHER)),
+    # yum's and rpm's own.
+    ("conflicts", r"(?:^Error: |^\s+)%s conflicts with (?:\(installed\) |installed )?(?P<other>[^\s,]+)\s*$" % _PACKAGE),
+    ("installed_problem", r"problem with installed package " + _PACKAGE),
     ("obsoletes", r"package %s%s (?:implicitly )?obsoletes (?P<what>\S+(?: [<>=]+ \S+)?) provided by %s" % (_PACKAGE, _FROM, _OTHER)),
     ("obsoleted", r"Package (?P<package>\S+) is obsoleted by (?P<other>[^\s,]+)"),
     ("file_conflict", r"file (?P<what>\S+) from install of %s conflicts with file from package %s" % (_PACKAGE, _OTHER)),

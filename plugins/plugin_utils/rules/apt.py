@@ -229,7 +229,7 @@ def package_renamed(ctx: Context) -> t.Iterator[Hit]:
         tried = next((row["version"] for row in _run(ctx).get("missing") or [] if row["name"] == old and row["version"]), None)
         if tried and lock and claimed.fits(claimed.version_of(ctx, new, tried), lock) and "*" not in tried and not claimed.exact(ctx, new, lock):
             yield Hit("%s -> %s" % (old, new), "%s is to be had as %s now; no archive has a package of the old name." % (old, new), source,
-                      do=(step("install_exact", "%s=%s" % (new, tried)),))
+                      do=(step("install_exact", "%s%s%s" % (new, "-" if claimed.manager(ctx).get("kind") == "dnf" else "=", tried)),))
             continue
         yield Hit("%s -> %s" % (old, new), "%s is to be had as %s now; no archive has a package of the old name." % (old, new), source,
                   do=(step("install_exact", claimed.target(ctx, new, lock) if lock else new),))
@@ -302,6 +302,7 @@ def conflicts(ctx: Context) -> t.List[Row]:
         new, old = str(row["package"]), str(row["owner"])
         if claimed.product(ctx, old) in ("driver", "fabric") and not apt_archive.same_branch(ctx, row):
             rows.append({"package": new, "on": old})
+    rows += [row for row in claimed.excluding(ctx) if not claimed.other_flavour(ctx, row)]
     return [row for row in rows if claimed.product(ctx, row["on"]) in ("driver", "fabric")]
 
 
@@ -317,6 +318,9 @@ def branch_switch_needs_removal(ctx: Context) -> t.Iterator[Hit]:
     """No set of another branch stands in the way of the claimed one."""
     rows = conflicts(ctx)
     if not rows:
+        return
+    if claimed.manager(ctx).get("kind") == "dnf":
+        yield from _excluded_by_rpm(ctx, rows)
         return
     unmet = _run(ctx).get("unmet") or []
     asked = sorted(name for name in {str(row["package"]) for row in unmet} | {row["on"] for row in unmet if row["relation"] == "="}
@@ -334,10 +338,24 @@ def branch_switch_needs_removal(ctx: Context) -> t.Iterator[Hit]:
         said = "another branch's set still installed (%s)" % old if new else "another branch's set still installed"
     lock = claimed.locked(ctx, "driver") or ""
     every = [claimed.target(ctx, name, lock) for name in asked] if lock else asked
-    yield Hit(said, "%s and %s exclude each other: apt does not change the branch in place, and no package is held because of it." % (
-        listed({str(row["package"]) for row in rows}), "the set %s" % old if left else "what is installed of %s" % listed({row["on"] for row in rows})),
+    coming = listed({str(row["package"]) for row in rows if _series(ctx, str(row["package"])) not in left}) or "The set %s" % new
+    there_now = "the set %s" % old if left else "what is installed of %s" % listed({row["on"] for row in rows})
+    yield Hit(said, "%s and %s exclude each other: apt does not change the branch in place, and no package is held because of it." % (coming, there_now),
         do=(step("remove", " ".join(names) or "every installed package of the %s set" % old),
             step("install_exact", " ".join(every) or "the whole %s set" % (new or lock))))
+
+
+def _excluded_by_rpm(ctx: Context, rows: t.List[Row]) -> t.Iterator[Hit]:
+    """The same on RPM systems, whose packages have no branch in their names: of another branch, or of another way to the module."""
+    lock = claimed.locked(ctx, "driver")
+    old = {str(row["on"]): row.get("have") or (ctx.packages.get(str(row["on"])) or {}).get("version") for row in rows}
+    new = {str(row["package"]): row.get("need") for row in rows}
+    left = listed("%s %s" % (name, version) if version else name for name, version in old.items())
+    yield Hit("%s still installed" % left, "%s and the installed %s exclude each other: dnf does not exchange the two sets in place." % (
+        listed("%s %s" % (name, version) if version else name for name, version in new.items()), left),
+        do=(step("remove", "%s and the rest of its set" % " ".join(sorted(old))),
+            step("install_exact", " ".join(claimed.target(ctx, name, lock) if lock else "%s-%s" % (name, version) if version else name
+                                           for name, version in sorted(new.items())))))
 
 
 def _earlier(ctx: Context, new: t.Optional[str]) -> t.List[str]:

@@ -42,6 +42,11 @@ def plain(name: str) -> str:
     return name.partition(":")[0]
 
 
+def shown(name: str) -> str:
+    """A package as people write it: without the node's own architecture, with a foreign one."""
+    return name if name.endswith((":i386", ":armhf")) else plain(name)
+
+
 def product(ctx: Context, name: str) -> t.Optional[str]:
     """The product that a package belongs to."""
     row = knowledge.family(ctx.facts, plain(name))
@@ -92,7 +97,7 @@ def is_exact(of: str, version: str) -> bool:
 
 
 def packages(ctx: Context) -> t.Dict[str, Row]:
-    """What is installed: the package list; without one the part of it that apt's history and its policy tell."""
+    """What is installed: the package list; without one the part of it that apt's history, its runs and its policy tell."""
     if ctx.packages_known:
         return ctx.packages
     table: t.Dict[str, Row] = {}
@@ -101,6 +106,8 @@ def packages(ctx: Context) -> t.Dict[str, Row]:
             table[row["name"]] = dict(row, status="installed", by=run.get("by"))
         for row in run.get("remove") or []:
             table.pop(row["name"], None)
+    for name, version in ((manager(ctx).get("run") or {}).get("current") or {}).items():
+        table[name] = {"name": name, "version": version, "status": "installed"}
     for name, policy in (manager(ctx).get("policy") or {}).items():
         if policy["installed"]:
             table[name] = dict(table.get(name) or {}, name=name, version=policy["installed"], status="installed")
@@ -138,7 +145,8 @@ def leads_elsewhere(ctx: Context, name: str, version: t.Optional[str]) -> t.Opti
 
 def _beside_newer(ctx: Context, name: str, own: str) -> t.Optional[str]:
     """The newer branch that has the same package installed, or about to be, where nothing else of this branch is."""
-    there = {plain(other) for other in packages(ctx)} | set(planned(ctx))
+    # Fabric manager's package is the content itself.
+    there = {plain(other) for other in packages(ctx)} | set(planned(ctx)) if product(ctx, name) == "driver" else set()
     branches = {other: branch_in(ctx, other) for other in there if branch_in(ctx, other)}
     same = [branch for other, branch in branches.items() if branch and other == name.replace("-" + own, "-" + branch, 1)]
     newer = [branch for branch in same if knowledge.numbers(branch) > knowledge.numbers(own)]
@@ -156,8 +164,25 @@ def other_flavour(ctx: Context, row: Row) -> bool:
     """Whether a conflict is between the two flavours of one branch: nvidia-open-580 and cuda-drivers-580."""
     one, other = plain(str(row["package"])), plain(str(row["on"]))
     opens = ["open" in name.split("-") for name in (one, other)]
+    modules = all(name.startswith("kmod-nvidia") for name in (one, other)) and all(name.endswith("-dkms") for name in (one, other))
     return branch_in(ctx, one) == branch_in(ctx, other) and product(ctx, one) == product(ctx, other) == "driver" and opens[0] != opens[1] and (
-        branch_in(ctx, one) is not None or {one, other} <= {"nvidia-open", "cuda-drivers", "nvidia-driver", "nvidia-driver-open"})
+        branch_in(ctx, one) is not None or modules or {one, other} <= {"nvidia-open", "cuda-drivers", "nvidia-driver", "nvidia-driver-open"})
+
+
+def excluding(ctx: Context) -> t.List[Row]:
+    """Driver packages of which dnf, yum or rpm says that they exclude each other: {package, on}, on being the one that is installed."""
+    found = []
+    problems = manager(ctx).get("problems") or []
+    there = {row.get("package") for row in problems if row.get("reason") == "installed_problem"} | set(ctx.packages)
+    for row in problems:
+        pair = [(row.get("package"), row.get("version")), ((row.get("other") or {}).get("name"), (row.get("other") or {}).get("version"))]
+        if row.get("reason") != "conflicts" or not all(name and product(ctx, name) in ("driver", "fabric") for name, _version in pair):
+            continue
+        if row.get("repo") == "@System" or pair[0][0] in there and pair[1][0] not in there:
+            pair.reverse()
+        if pair[0][0] != pair[1][0]:
+            found.append({"package": pair[0][0], "on": pair[1][0], "need": pair[0][1], "have": pair[1][1]})
+    return [row for place, row in enumerate(found) if row not in found[:place]]
 
 
 def counts_for_itself(ctx: Context, name: str, version: t.Optional[str]) -> bool:
@@ -219,7 +244,7 @@ def planned(ctx: Context) -> t.Dict[str, Row]:
 
 def target(ctx: Context, name: str, claimed: str) -> str:
     """A package with its version, as package managers take it; with the claim's version where the package's is not known."""
-    name = plain(name)
+    name = shown(name)
     version = exact(ctx, name, claimed)
     if version and manager(ctx).get("kind") == "dnf":
         return "%s-%s" % (name, version)
@@ -234,7 +259,7 @@ def move(ctx: Context, name: str, have: t.Optional[str], claimed: str, **more: t
 
 def keep(ctx: Context, name: str) -> Row:
     """The step that keeps a package where it is."""
-    return step("dnf_versionlock" if manager(ctx).get("kind") == "dnf" else "hold", plain(name))
+    return step("dnf_versionlock" if manager(ctx).get("kind") == "dnf" else "hold", shown(name))
 
 
 def of_one_kernel(name: str) -> bool:

@@ -68,7 +68,7 @@ def set_split(ctx: Context) -> t.Iterator[Hit]:
             moves.append(step("dkms_build_install", "nvidia/%s" % wanted))
         if of != "driver":
             moves += [claimed.keep(ctx, name) for name in sorted(claimed.members(ctx, of))]
-        names = listed(map(claimed.plain, odd))
+        names = listed(map(claimed.shown, odd))
         shown = claimed.pattern_of(odd) if len(odd) > 1 else names
         yield Hit("%s %s beside %s" % (shown, ", ".join(sorted(set(odd.values()))), ", ".join(rest)), "%s %s at %s, the rest of the set at %s." % (
             names, "is" if len(odd) == 1 else "are", ", ".join(sorted(set(odd.values()))), ", ".join(rest)), None,
@@ -87,7 +87,7 @@ def version_differs(ctx: Context) -> t.Iterator[Hit]:
                 continue
             if _DAEMON.fullmatch(name) or claimed.counts_for_itself(ctx, name, row.get("version")):
                 continue
-            yield Hit("%s %s, wanted %s" % (claimed.plain(name), row["version"], lock),
+            yield Hit("%s %s, wanted %s" % (claimed.shown(name), row["version"], lock),
                       "%s is %s, the claim's %s is %s." % (name, row["version"], of.replace("_", " "), lock),
                       do=(claimed.move(ctx, name, version, lock or ""),))
 
@@ -105,8 +105,9 @@ def still_present(ctx: Context) -> t.Iterator[Hit]:
 
 def flavour_conflicts(ctx: Context) -> t.Iterator[Hit]:
     """No package of the other flavour stands in the way of the one that is asked for."""
-    for row in (claimed.manager(ctx).get("run") or {}).get("unmet") or []:
-        if row["kind"] in ("Conflicts", "Breaks") and claimed.other_flavour(ctx, row):
+    unmet = [row for row in (claimed.manager(ctx).get("run") or {}).get("unmet") or [] if row["kind"] in ("Conflicts", "Breaks")]
+    for row in (*unmet, *claimed.excluding(ctx)):
+        if claimed.other_flavour(ctx, row):
             yield Hit(row["on"], "%s excludes %s, the driver's other flavour: one of the two has to go." % (row["package"], row["on"]),
                       do=(step("remove", row["on"]), step("install_exact", claimed.target(ctx, row["package"], claimed.locked(ctx, "driver") or "")))
                       if claimed.locked(ctx, "driver") else (step("remove", row["on"]),))
@@ -115,17 +116,28 @@ def flavour_conflicts(ctx: Context) -> t.Iterator[Hit]:
 def missing(ctx: Context) -> t.Iterator[Hit]:
     """Something of each claimed product is installed, where the package list can tell."""
     manager = claimed.manager(ctx)
-    gone = set(manager.get("absent") or []) | {name for name, row in (ctx.state.get("packages") or {}).items() if row.get("status") == "not-installed"}
     loaded = ctx.loaded_module or ctx.state.get("runfile")
     for of, pattern in MAIN.items():
         lock = claimed.locked(ctx, of)
         if not lock or not ctx.packages_known or claimed.members(ctx, of, False) or of == "driver" and loaded:
             continue
-        named = sorted(name for name in gone if re.fullmatch(pattern, name) and not claimed.other_branch(ctx, name))
+        named = _asked_for(ctx, pattern)
         if not named and manager.get("packages_complete") and of in ("container_toolkit", "nccl"):
             named = ["libnccl2" if of == "nccl" and manager.get("kind") == "apt" else "libnccl" if of == "nccl" else "nvidia-container-toolkit"]
-        for name in named[:1]:
+        for name in named:
             yield Hit(name, "%s %s (%s) is not installed." % (name, lock, of.replace("_", " ")), do=(step("install_exact", claimed.target(ctx, name, lock)),))
+
+
+def _asked_for(ctx: Context, pattern: str) -> t.List[str]:
+    """The packages of a product that somebody asked for by name and that are not there; of what dpkg merely knows about, the first."""
+    asked = sorted(name for name in claimed.manager(ctx).get("absent") or [] if re.fullmatch(pattern, name) and not claimed.other_branch(ctx, name))
+    known = sorted(name for name, row in (ctx.state.get("packages") or {}).items()
+                   if row.get("status") == "not-installed" and re.fullmatch(pattern, name) and not claimed.other_branch(ctx, name))
+    # Of kernel modules' packages, which exclude each other, nobody can want all.
+    modules = [name for name in asked if re.search(r"kmod|dkms", name)]
+    if len(modules) > 1:
+        asked = [name for name in asked if name not in modules] or modules[:1]
+    return [name for name in asked if name not in known] or known[:1]
 
 
 def origin_differs(ctx: Context) -> t.Iterator[Hit]:
@@ -147,9 +159,10 @@ def _unheld(ctx: Context) -> t.Tuple[t.List[str], t.List[str]]:
     if holds is None or claimed.manager(ctx).get("kind") == "dnf":
         return [], []
     claims = {of for of in (*claimed.VERSIONED, "cuda", "ofed") if ctx.stack.get(of)} | ({"fabric"} if ctx.stack.get("driver") else set())
-    # A keyring has to follow its archive.
-    names = [name for of in sorted(claims) for name in claimed.members(ctx, of, False) if not name.endswith("-keyring")]
-    if ctx.stack.get("kernel") or (ctx.stack.get("expect") or {}).get("hold"):
+    # A keyring has to follow its archive; what is of another branch has to go.
+    names = [name for of in sorted(claims) for name in claimed.members(ctx, of, False) if not name.endswith("-keyring") and not claimed.other_branch(ctx, name)]
+    # Where the claim names a kernel, the rule about its metapackages tells (meta_package_not_held).
+    if (ctx.stack.get("expect") or {}).get("hold") and not ctx.stack.get("kernel"):
         names += [name for name in claimed.packages(ctx) if claimed.product(ctx, name) == "kernel" and claimed.KERNEL_META.fullmatch(name)]
     held = {claimed.plain(name) for name in holds}
     return (sorted(name for name in set(names) if claimed.plain(name) not in held),

@@ -57,6 +57,10 @@ def _stream_to_enable(ctx: Context) -> str:
         wanted = branch.group()
     elif not wanted and branch and driver.get("flavour") in ("open", "proprietary"):
         wanted = "%s-%s" % (branch.group(), "open" if driver["flavour"] == "open" else "dkms")
+    elif not wanted and branch and _enabled(ctx):
+        # Nobody names the flavour: it stays what it is.
+        kind = re.search(r"-?(open|dkms)\b", str(_enabled(ctx)))
+        wanted = branch.group() + ("-" + kind.group(1) if kind else "")
     return "%s:%s" % (MODULE, wanted or "<stream of the lock>")
 
 
