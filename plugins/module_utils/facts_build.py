@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 
-from ansible_collections.lockstep.gpu.plugins.module_utils import capture, parse_build
+from ansible_collections.lockstep.gpu.plugins.module_utils import capture, parse_build, parse_os
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed
 from ansible_collections.lockstep.gpu.plugins.module_utils.probe_kinds import Command, File, Function
 
@@ -16,7 +16,7 @@ _NAMES = ("/usr/bin/cc", "/usr/bin/gcc")
 _MOST_LINKS = 8
 _NO_MODULE = re.compile(r"modinfo: ERROR: (?:Module|could not find module) nvidia(?: not found| using)[^\n]*?(?:/lib/modules/([^/\s]+))?\.?$", re.MULTILINE)
 # Whose output tells which headers are not there: of DKMS itself, and of what runs it or looks for packages.
-_RUNS = ("dkms_run", "apt_run", "dnf_run", "apt_term_log", "ansible_error", "ansible_result", "apt_policy")
+_RUNS = ("dkms_run", "apt_run", "dnf_run", "apt_term_log", "ansible_error", "ansible_result", "apt_policy", "kernel_files", "grub_run")
 
 
 def _compiler_links(root):
@@ -48,7 +48,7 @@ def section(reader):
     """build: {kernel: what /proc/version says ({release, compiler: {program, version}}), link: the program that gcc leads to,
     compiler: {program, version} of cc, log: parse_build.parse_build_log() of the last failed build, plain_gcc: makefiles that start
     gcc by its plain name, module_not_found: the kernels (None: the running one) that modinfo finds no driver's module for,
-    headers_not_found: releases of kernels, headers_unavailable: packages that no archive has}.
+    headers_not_found: releases of kernels, headers_unavailable: packages that no archive has, no_space: parse_os.parse_no_space()}.
 
     Each is None where nobody asked, and for compilers also where there is none.
     """
@@ -64,6 +64,7 @@ def section(reader):
         "module_not_found": _module_not_found(reader),
         "headers_not_found": parse_build.headers_not_found(text) if said else None,
         "headers_unavailable": parse_build.headers_unavailable(text) if said else None,
+        "no_space": parse_os.parse_no_space(text).value if said else None,
     }}
 
 

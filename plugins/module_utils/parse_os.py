@@ -73,13 +73,50 @@ def parse_secure_boot(text):
     return Parsed(None, ["no SecureBoot state in it"])
 
 
+# `df`: device, size, used, available, per cent, mount point; a long device stands on a line of its own.
+_DF = re.compile(r"(?:\S{1,200}\s+|\s*)[\d.,]{1,20}[KMGTPEB]?i?\s+[\d.,]{1,20}[KMGTPEB]?i?\s+(?P<free>\d{1,20}(?:[.,]\d{1,3})?)(?P<unit>[KMGTPEB]?)i?\s+\d{1,3}%\s+(?P<path>/.*)")
+_UNITS = "BKMGTPE"
+
+
 def parse_space(text):
-    """Lines "available-bytes mount-point" (df --output=avail,target -B1) to {mount point: bytes}."""
-    value, problems = {}, []
+    """Lines "available-bytes mount-point" (df --output=avail,target -B1), or `df`, `df -h`, to {mount point: bytes}.
+
+    Without a unit behind the number, that of the heading counts, which is 1K where there is none.
+    """
+    value, problems, factor = {}, [], 1024
     for number, line in enumerate(text.splitlines(), 1):
-        found = re.fullmatch(r"\s*([0-9]{1,20})\s+(/.*)", line)
-        if found:
-            value[found.group(2).rstrip()] = int(found.group(1))
-        elif line.strip() and line.split()[0] != "Avail":
+        plain, table = re.fullmatch(r"\s*([0-9]{1,20})\s+(/.*)", line), _DF.fullmatch(line[:1000])
+        heading = re.search(r"(\d{1,6})([KMGB]?)B?-\w{1,20}", line)
+        if table:
+            unit = table.group("unit")
+            each = 1024 ** _UNITS.index(unit) if unit else factor
+            value[table.group("path").rstrip()] = int(float(table.group("free").replace(",", ".")) * each)
+        elif plain:
+            value[plain.group(2).rstrip()] = int(plain.group(1))
+        elif number <= 3 and heading and not line.startswith("/"):
+            factor = int(heading.group(1)) * 1024 ** _UNITS.index(heading.group(2) or "B")
+        elif line.strip() and not (line.split()[0] in ("Avail", "Filesystem", "Dateisystem") or re.fullmatch(r"/\S+", line.strip())):
             problems.append(not_understood(number, line))
     return Parsed(value or None, problems if value or problems else ["empty"])
+
+
+# How tools say that a file system is full: the C library, mkinitramfs with its compressors, and rpm before it begins.
+_FULL = re.compile(r"No space left on device|cannot write compressed block|Write error : cannot write")
+_NEEDS = re.compile(r"(?:needs (?P<needs>\d{1,9} ?[KMG]i?B) (?:more space )?on the|At least (?P<least>\d{1,9} ?[KMG]i?B) more space needed on the)"
+                    r" (?P<path>/\S*) filesystem|You don't have enough free space in (?P<cache>/\S{1,200}?)\.?$", re.MULTILINE)
+
+
+def parse_no_space(text):
+    """What a package manager said of a lack of space: [{path, needs, why}], each path once.
+
+    why: "failed" where something was cut off, "refused" where nothing was begun; needs: how much, where it says so. A message that
+    names no path belongs to /boot where an initramfs was being made, else to /.
+    """
+    rows = [{"path": found.group("path") or found.group("cache"), "needs": found.group("needs") or found.group("least"), "why": "refused"}
+            for found in _NEEDS.finditer(text)]
+    making = "update-initramfs: Generating /boot" in text or "mkinitramfs failure" in text or "dracut" in text
+    for line in (line for line in text.splitlines() if _FULL.search(line)):
+        named = re.search(r"/(?:boot|var|usr|tmp)(?=/)", line)
+        rows.append({"path": named.group() if named and named.group() != "/tmp" else "/boot" if making else "/", "needs": None, "why": "failed"})
+    seen = {row["path"]: row for row in reversed(rows)}
+    return Parsed([seen[path] for path in sorted(seen)], [])

@@ -177,11 +177,19 @@ def grubenv_not_writable(ctx: Context) -> t.Iterator[Hit]:
 def boot_space_low(ctx: Context) -> t.Iterator[Hit]:
     """Every file system has room for what is still to be installed, by rough numbers; site counts the exact ones."""
     space = ctx.state.get("space") or {}
-    if not ctx.packages_known:
+    told = (ctx.state.get("build") or {}).get("no_space") or []
+    for row in told:
+        yield Hit(row["path"], "%s has no room%s: %s." % (
+            row["path"], ", %s is needed" % row["needs"] if row["needs"] else "",
+            "the package manager refused to begin" if row["why"] == "refused" else "what was being written is cut off"),
+            context=row["why"], do=(step("manual", "free space on %s" % row["path"]),))
+    if told or not ctx.packages_known and not _absent(ctx):
         return
     missing = {name for name, entry in ctx.planned("drift") if entry.get("why") == "package_missing"}
     # The free space of every folder is known, also of one that is no file system of its own; that has the same number.
     usr = "/usr" if space.get("/usr") not in (None, space.get("/")) else "/"
+    if not ctx.plan and _locked(ctx) and _absent(ctx):
+        missing.add("kernel")
     needs = {"/boot": KERNEL_ON_BOOT if "kernel" in missing else 0, usr: 0}
     if "cuda" in missing and (ctx.stack.get("cuda") or {}).get("profile") == "toolkit":
         needs[usr] += TOOLKIT_ON_USR

@@ -95,10 +95,18 @@ def test_several_logs_and_one_without_an_error():
      [("nvidia", "525.60.13")]),
     ("/var/lib/dkms/nvidia/525.60.13:\ntotal 8\ndrwxr-xr-x 2 root root 4096 Nov 30 10:00 build\n\n/var/lib/dkms/nvidia/550.107.02:\n"
      "lrwxrwxrwx 1 root root 26 Nov 30 10:00 source -> /usr/src/nvidia-550.107.02\n", [("nvidia", "525.60.13")]),
-    # Nothing tells what is in the folder.
-    ("/var/lib/dkms/nvidia:\n525.60.13\n550.107.02\n", []), ("/var/lib/dkms/dkms_dbversion\n", []), ("", [])])
+    ("/var/lib/dkms/dkms_dbversion\n", []), ("", [])])
 def test_folders_that_dkms_does_not_know(text, orphans):
-    assert [(row["module"], row["version"]) for row in parse_dkms_tree(text).value] == orphans
+    assert [(row["module"], row["version"]) for row in parse_dkms_tree(text).value if row["listed"]] == orphans
+
+
+@pytest.mark.parametrize("text", [
+    "/var/lib/dkms/nvidia:\n525.60.13\n550.107.02\nkernel-6.8.0-44-generic-x86_64\n", "/var/lib/dkms/nvidia/525.60.13  /var/lib/dkms/nvidia/550.107.02\n",
+    "/var/lib/dkms\n\u251c\u2500\u2500 mok.key\n\u2514\u2500\u2500 nvidia\n    \u251c\u2500\u2500 525.60.13\n    \u251c\u2500\u2500 550.107.02\n"
+    "    \u2514\u2500\u2500 kernel-6.8.0-44-generic-x86_64 -> 550.107.02/6.8.0-44-generic/x86_64\n",
+    "/var/lib/dkms/nvidia\n|-- 525.60.13\n`-- 550.107.02\n"])
+def test_names_alone_do_not_tell_what_is_in_a_folder(text):
+    assert [(row["version"], row["listed"]) for row in parse_dkms_tree(text).value] == [("525.60.13", False), ("550.107.02", False)]
 
 
 def test_settings():
