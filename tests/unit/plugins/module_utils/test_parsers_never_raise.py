@@ -11,8 +11,8 @@ import time
 import pytest
 from ansible_collections.lockstep.gpu.plugins.module_utils import parse_alternatives, parse_apt, parse_boot, parse_common
 from ansible_collections.lockstep.gpu.plugins.module_utils import parse_dkms, parse_dpkg, parse_kernel, parse_libraries
-from ansible_collections.lockstep.gpu.plugins.module_utils import parse_cuda, parse_gpu_marks, parse_modules, parse_nvidia_query, parse_nvidia_smi,
-    parse_os, parse_pci
+from ansible_collections.lockstep.gpu.plugins.module_utils import parse_cuda, parse_gpu_marks, parse_modules, parse_nvidia_query, parse_nvidia_smi
+from ansible_collections.lockstep.gpu.plugins.module_utils import parse_os, parse_pci
 from ansible_collections.lockstep.gpu.plugins.module_utils import parse_bls, parse_build
 from ansible_collections.lockstep.gpu.plugins.module_utils import parse_dnf, parse_dnf_plan, parse_dnf_run, parse_rpm
 from ansible_collections.lockstep.gpu.plugins.module_utils import parse_copies, parse_interfaces, parse_nccl, parse_nccl_log, parse_ofed
