@@ -45,7 +45,7 @@ def section(reader):
     """The part of the state that these probes tell: `containers` and `dcgm`.
 
     containers: {cdi: rows {path, kind, versions, devices, paths}, [] without a specification; cdi_missing: paths of the host that they name
-    and that are not there; cdi_devices: what nvidia-ctk finds; toolkit: the version of nvidia-ctk; config; run: {missing, unresolved, mismatch}
+    and that are not there; cdi_devices: what nvidia-ctk finds; toolkit: the version of nvidia-ctk; config; run: {missing, unresolved, cdi_missing, mismatch}
     of a start that failed}. dcgm: {version, host_engine, log: {mismatch, library, dcgm, exporter}, exporter: {dcgm, exporter} of its image}.
     """
     specs = reader.parsed("cdi_spec", parse_containers.parse_cdi_spec, absent=[])

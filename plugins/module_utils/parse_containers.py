@@ -25,17 +25,29 @@ def parse_cdi_spec(text):
     """CDI specifications, YAML or JSON, of one file or of several with tail's headings, to rows {path, kind, versions, devices, paths}.
 
     Only those of NVIDIA's devices. versions: of the driver's libraries that it names. paths: every path of the host that it names.
-    A file of another vendor is none of the rows; one without a kind is a problem.
+    A file of another vendor is none of the rows. One without a kind is a problem, unless it is a part that names the driver's files: its kind is
+    None then. Lines of `grep -H` are parts of the files that they name.
     """
-    files, _before = split_files(text) if text.startswith("==> /") else ([("CDI specification", text)] if text.strip() else [], [])
+    files, _before = split_files(text) if text.startswith("==> /") else (_grepped(text) if text.strip() else [], [])
     rows, problems = [], []
     for path, content in files:
-        kind = _KIND.search(content)
-        if not kind:
+        kind, row = _KIND.search(content), dict(_spec(content), path=path)
+        if not kind and not row["versions"]:
             problems.append("%s has no kind" % shown(path))
-        elif kind.group(1).startswith("nvidia.com/"):
-            rows.append(dict(_spec(content), path=path, kind=kind.group(1)))
+        elif not kind or kind.group(1).startswith("nvidia.com/"):
+            rows.append(dict(row, kind=kind.group(1) if kind else None))
     return Parsed(rows, problems)
+
+
+def _grepped(text):
+    """[(path, content)] of a text without headings: one file, or lines of several behind their paths."""
+    lines = [re.match(r"(/[^\s:]+\.(?:yaml|yml|json)):(?:\d+:)?(.*)", line) for line in text.splitlines() if line.strip()]
+    if not all(lines):
+        return [("CDI specification", text)]
+    files = {}
+    for found in lines:
+        files.setdefault(found.group(1), []).append(found.group(2))
+    return [(path, "\n".join(content)) for path, content in files.items()]
 
 
 def _spec(content):
@@ -70,22 +82,25 @@ def parse_toolkit_version(text):
 
 _MISSING_FILE = re.compile(r"(/[^\s:\"'`\\]{1,200}\.so\.\d[\d.]{0,20})\b[^\n]{0,80}?(?:no such file or directory|not found)"
                            r"|(?:stat|open|mount) (/[^\s:\"'`\\]{1,200})\b[^\n]{0,60}?no such file or directory", re.IGNORECASE)
+_CDI_DEVICE = re.compile(r"failed to stat CDI host device \\{0,4}[\"'](/[^\s:\"'`\\]{1,200})")
 _UNRESOLVED = re.compile(r"unresolvable CDI devices? ((?:[\w.-]{1,80}/[\w.-]{1,80}=[\w.:-]{0,80}\w(?:, ?)?){1,100})")
 _DIFFERS = re.compile(r"driver/library version mismatch", re.IGNORECASE)
 
 
 def parse_container_run(text, rc=0):
-    """What docker, podman or a kubelet said when a container did not start: {missing, unresolved, mismatch}.
+    """What docker, podman or a kubelet said when a container did not start: {missing, unresolved, cdi_missing, mismatch}.
 
-    missing: files of the host that were not there; unresolved: CDI devices that nothing describes; mismatch: whether NVML found
-    another driver in memory than its own version.
+    missing: files of the host that were not there; cdi_missing: devices of the host that a CDI specification names and that were not there;
+    unresolved: CDI devices that nothing describes; mismatch: whether NVML found another driver in memory than its own version.
     """
-    missing, unresolved = [], []
+    missing, unresolved, of_cdi = [], [], []
     for line in text.splitlines():
         for piece in (line[start:start + _LONGEST] for start in range(0, min(len(line), 20 * _LONGEST), _LONGEST)):
             missing += [one or other for one, other in _MISSING_FILE.findall(piece)]
+            of_cdi += _CDI_DEVICE.findall(piece)
             unresolved += [name.strip() for found in _UNRESOLVED.findall(piece) for name in found.split(",") if name.strip()]
-    return Parsed({"missing": sorted(set(missing)), "unresolved": sorted(set(unresolved)), "mismatch": bool(_DIFFERS.search(text))}, [])
+    return Parsed({"missing": sorted(set(missing)), "unresolved": sorted(set(unresolved)), "cdi_missing": sorted(set(of_cdi)),
+                   "mismatch": bool(_DIFFERS.search(text))}, [])
 
 
 def parse_dcgm_version(text):
@@ -113,7 +128,8 @@ def parse_dcgm_exporter_tag(text):
 
 
 # dcgmErrorString() of DCGM_ST_VER_MISMATCH and DCGM_ST_LIBRARY_NOT_FOUND's neighbours, and go-dcgm's own words.
-_MISMATCH = re.compile(r"API version mismatch|version mismatch between (?:the )?(?:client|libdcgm)|incompatible (?:dcgm|host ?engine) version", re.IGNORECASE)
+_MISMATCH = re.compile(r"API version mismatch|version mismatch between (?:the )?(?:client|libdcgm)|incompatible (?:dcgm|host ?engine) version"
+                       r"|dcgm-exporter: symbol lookup error: .{1,200}", re.IGNORECASE)
 _LIBRARY = re.compile(r"libdcgm\.so(?:\.(\d+))?[^\n]{0,60}(?:not found|cannot open|No such file)", re.IGNORECASE)
 
 

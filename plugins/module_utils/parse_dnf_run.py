@@ -70,8 +70,9 @@ def parse_dnf_run(text):
     """
     found = []
     # Ansible shows a failed run as one line of JSON.
-    for line in text.replace("\\n", "\n").splitlines():
-        found += [row for row in _problems(line[:_LONGEST]) if row not in found]
+    lines = [line[:_LONGEST] for line in text.replace("\\n", "\n").splitlines()]
+    for rows in (*map(_problems, lines), _yum_needs(lines)):
+        found += [row for row in rows if row not in found]
     # dnf also says "no match" for what it filters out: such a package is there.
     filtered = {row["package"] for row in found if row["reason"] in ("modular_filtering", "exclude_filtering")}
     return Parsed([row for row in found if row["reason"] != "no_match" or row["package"] not in filtered], [])
@@ -86,6 +87,32 @@ def _problems(line):
         if match:
             return [_problem(reason, match.groupdict())]
     return []
+
+
+_YUM = re.compile(r"\s*(?:Error: )?(?P<key>Package|Requires|Installed|Available|Updated By|Removing): (?P<words>\S.*)")
+
+
+def _yum_needs(lines):
+    """yum's blocks about one package that cannot have what it needs, over several lines: what it needs, and what there is instead.
+
+    Of two packages of one name, one installed and one offered, a row of the reason "instead" tells.
+    """
+    found, package, what, there = [], None, None, {}
+    for line in lines:
+        said = _YUM.fullmatch(line)
+        key, word = (said.group("key"), said.group("words")) if said else (None, "")
+        if key == "Package":
+            package, what, there = word.split()[0], None, {}
+        elif key == "Requires" and package:
+            what, there = word.strip(), {}
+            found.append(_problem("requires", {"package": package, "what": what}))
+        elif key in ("Installed", "Available") and what and parse_rpm.nevra(word.split()[0]):
+            name = _named(word.split()[0])[0]
+            for other in there.get((name, "Installed" if key == "Available" else "Available"), []):
+                pair = (word.split()[0], other) if key == "Available" else (other, word.split()[0])
+                found.append(_problem("instead", {"package": pair[0], "other": pair[1], "what": what}))
+            there.setdefault((name, key), []).append(word.split()[0])
+    return found
 
 
 def _problem(reason, said):

@@ -16,7 +16,7 @@ import time
 from collections import namedtuple
 
 from ansible_collections.lockstep.gpu.plugins.module_utils import capture
-from ansible_collections.lockstep.gpu.plugins.module_utils.probe_kinds import NOT_FOUND_RC, Command
+from ansible_collections.lockstep.gpu.plugins.module_utils.probe_kinds import NOT_FOUND_RC, Command, Recorded
 from ansible_collections.lockstep.gpu.plugins.module_utils.probes import PROBES
 from ansible_collections.lockstep.gpu.plugins.module_utils.run import TOOL_DIRS
 
@@ -40,6 +40,9 @@ class Observation(namedtuple("Observation", ["rc", "out", "err", "reason"])):
         """
         # A recording may have both outputs in one file; then there is nothing but the complaint.
         said = self.err.strip() or self.out.strip()
+        if isinstance(PROBES.get(name), Recorded):
+            # A transcript's exit status is the program's own: podman ends with 127 for what is not in a container.
+            return self.rc == NOT_FOUND_RC and (not said or said.endswith(("command not found", ": not found")))
         missing_file = self.rc == 1 and said.endswith(_NO_SUCH_FILE) and (bool(self.err.strip()) or "\n" not in said)
         return self.rc == NOT_FOUND_RC or missing_file and not isinstance(PROBES.get(name), Command)
 

@@ -131,6 +131,21 @@ def colliding(ctx: Context) -> t.Iterator[Hit]:
                       do=(step("add_apt_pin", "nvidia-* and libnvidia-* of the other archive", version="*", priority="-1"),))
 
 
+def of_other_makers(ctx: Context) -> t.Iterator[Hit]:
+    """No driver package of RPM Fusion's meets one of NVIDIA's: both have the same files."""
+    found: t.Dict[str, str] = {}
+    for row in claimed.manager(ctx).get("problems") or []:
+        other = row.get("other") or {}
+        names = (str(row.get("package")), str(other.get("name")))
+        if row.get("reason") in ("file_conflict", "conflicts", "obsoletes") and claimed.other_maker(*names) and {*map(
+                lambda name: claimed.product(ctx, name), names)} == {"driver"}:
+            told = ["%s %s" % (name, version) if version else name for name, version in zip(names, (row.get("version"), other.get("version")))]
+            found.setdefault(told[1], told[0])
+    for old, new in sorted(found.items()):
+        yield Hit(old, "%s and %s are one driver of two makers, NVIDIA and RPM Fusion: they do not go together." % (new, old), context="claim",
+                  do=(step("remove", "every package of %s's maker" % old.split()[0]),))
+
+
 def same_branch(ctx: Context, row: Row) -> bool:
     """Whether the two packages that have a file in common are of one driver branch."""
     versions = [claimed.version_of(ctx, str(name), version) for name, version in ((row["package"], row["version"]), (row["owner"], row["owner_version"]))]

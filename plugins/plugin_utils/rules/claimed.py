@@ -169,6 +169,11 @@ def other_flavour(ctx: Context, row: Row) -> bool:
         branch_in(ctx, one) is not None or modules or {one, other} <= {"nvidia-open", "cuda-drivers", "nvidia-driver", "nvidia-driver-open"})
 
 
+def other_maker(*names: str) -> bool:
+    """Whether some of several RPM packages are RPM Fusion's and some NVIDIA's own: the names tell."""
+    return len({bool(re.match(r"(xorg-x11-drv|akmod)-nvidia", name)) for name in names}) > 1
+
+
 def excluding(ctx: Context) -> t.List[Row]:
     """Driver packages of which dnf, yum or rpm says that they exclude each other: {package, on}, on being the one that is installed."""
     found = []
@@ -177,6 +182,8 @@ def excluding(ctx: Context) -> t.List[Row]:
     for row in problems:
         pair = [(row.get("package"), row.get("version")), ((row.get("other") or {}).get("name"), (row.get("other") or {}).get("version"))]
         if row.get("reason") != "conflicts" or not all(name and product(ctx, name) in ("driver", "fabric") for name, _version in pair):
+            continue
+        if other_maker(*(str(name) for name, _version in pair)):
             continue
         if row.get("repo") == "@System" or pair[0][0] in there and pair[1][0] not in there:
             pair.reverse()

@@ -140,17 +140,31 @@ def _asked_for(ctx: Context, pattern: str) -> t.List[str]:
     return [name for name in asked if name not in known] or known[:1]
 
 
+# Whose packages these are, by the end of their versions; no revision of Ubuntu's begins with 1: there is no package of Debian's below.
+_REVISIONS = (("distribution", r"-0ubuntu0\.\d\d\.\d\d\.\d+$"), ("nvidia", r"-1(ubuntu\d+)?$"), ("ppa", r"-0ubuntu0~gpu\d\d\.\d\d\.\d+$"),
+              ("pop", r"-1pop\d+~"))
+_MAKERS = {"distribution": "Ubuntu's archive", "nvidia": "NVIDIA's CUDA repository", "ppa": "the graphics-drivers PPA", "pop": "Pop!_OS's archive"}
+
+
+def _maker(version: str) -> t.Optional[str]:
+    """Who made a package of Ubuntu's, as far as its version tells."""
+    return next((maker for maker, pattern in _REVISIONS if re.search(pattern, version)), None)
+
+
 def origin_differs(ctx: Context) -> t.Iterator[Hit]:
     """Packages of the driver come from the archive that the claim names, where their version tells the archive."""
     source = (ctx.stack.get("driver") or {}).get("source")
-    for name, row in sorted(claimed.members(ctx, "driver", False).items()) if source and ctx.os.get("id") == "ubuntu" else ():
+    rows = claimed.members(ctx, "driver", False) if source and ctx.os.get("id") == "ubuntu" else {}
+    own = {claimed.version_of(ctx, name, row.get("version")) for name, row in rows.items() if _maker(row.get("version") or "") == "distribution"}
+    for name, row in sorted(rows.items()):
         version = row.get("version") or ""
-        # Ubuntu's updates have the release in the revision, and no revision of Ubuntu's begins with 1: there is no package of Debian's below.
-        own = "distribution" if re.search(r"-0ubuntu0\.\d\d\.\d\d\.\d+$", version) else "nvidia" if re.search(r"-1(ubuntu\d+)?$", version) else None
-        if own and own != source and name not in (claimed.manager(ctx).get("policy") or {}):
-            words = {"distribution": "Ubuntu's archive", "nvidia": "NVIDIA's CUDA repository"}
-            yield Hit("%s %s" % (name, version), "%s %s is from %s, the claim's driver from %s." % (name, version, words[own], words[source]),
-                      "https://wiki.ubuntu.com/SecurityTeam/UpdatePreparation", "claim")
+        # Beside Ubuntu's update of the same driver, a revision without the release in it is NVIDIA's.
+        mixed = version.endswith("-0ubuntu1") and claimed.version_of(ctx, name, version) in own and claimed.one_version(ctx, name)
+        maker = _maker(version) or ("nvidia" if mixed else None)
+        if maker and maker != source and name not in (claimed.manager(ctx).get("policy") or {}):
+            yield Hit("%s %s" % (claimed.shown(name), version), "%s %s is from %s, the claim's driver from %s." % (name, version, _MAKERS[maker], _MAKERS[source]),
+                      "https://wiki.ubuntu.com/SecurityTeam/UpdatePreparation", "claim",
+                      (step("install_exact", "%s of %s" % (claimed.shown(name), _MAKERS[source])),))
 
 
 def _unheld(ctx: Context) -> t.Tuple[t.List[str], t.List[str]]:

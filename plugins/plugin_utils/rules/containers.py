@@ -22,7 +22,9 @@ def _installed_driver(ctx: Context) -> t.Set[str]:
     """The versions that the driver's files may have: what is on disk, else what is loaded."""
     libraries = {row.get("version") for row in ctx.state.get("libraries") or [] if row.get("soname") in ("libcuda.so.1", "libnvidia-ml.so.1")}
     on_disk = {version for version in libraries | {driver_packages(ctx)} if version}
-    return on_disk or {version for version in (ctx.loaded_module.get("version"), _wanted(ctx)) if version}
+    loaded = {ctx.loaded_module.get("version"), *(row.get("driver_version") for row in ctx.state.get("gpu_query") or [] if isinstance(row, dict)),
+              (ctx.state.get("smi") or {}).get("driver")}
+    return on_disk or {version for version in loaded if version} or {version for version in (_wanted(ctx),) if version}
 
 
 def _wanted(ctx: Context) -> t.Optional[str]:
@@ -36,7 +38,7 @@ def cdi_spec_stale(ctx: Context) -> t.Iterator[Hit]:
     containers = ctx.state.get("containers") or {}
     installed = _installed_driver(ctx)
     run = containers.get("run") or {}
-    gone = set(containers.get("cdi_missing") or []) | set(run.get("missing") or [])
+    gone = {path for names in (containers.get("cdi_missing"), run.get("missing"), run.get("cdi_missing")) for path in names or []}
     told = False
     for row in containers.get("cdi") or []:
         old = sorted(set(row["versions"]) - installed) if installed else []
@@ -48,6 +50,8 @@ def cdi_spec_stale(ctx: Context) -> t.Iterator[Hit]:
         versions = {found.group(1) for found in map(_LIBRARY_VERSION.search, run["missing"]) if found}
         if versions - installed:
             yield _stale(DEFAULT_SPEC, sorted(versions - installed), installed, sorted(run["missing"]), run)
+    if not told and run.get("cdi_missing"):
+        yield _stale(DEFAULT_SPEC, [], installed, run["cdi_missing"], run)
     unresolved = [name for name in run.get("unresolved") or [] if name.startswith("nvidia.com/")]
     if unresolved:
         yield Hit("%s, %s" % (DEFAULT_SPEC, listed(unresolved)), "No CDI specification that the container engine reads describes %s." % listed(unresolved),
@@ -61,7 +65,7 @@ def _stale(path: str, old: t.List[str], installed: t.Set[str], missing: t.List[s
     if missing:
         words.append("names files that are not there: %s%s" % (", ".join(missing[:3]), " and %d more" % (len(missing) - 3) if len(missing) > 3 else ""))
     subject = "%s: %s" % (path, " / ".join([", ".join(old), listed(installed)]) if old and installed else ", ".join(old) or missing[0])
-    context = "running" if run.get("missing") or run.get("unresolved") else "default"
+    context = "running" if run.get("missing") or run.get("unresolved") or run.get("cdi_missing") else "default"
     return Hit(subject, "The CDI specification %s %s." % (path, ", and ".join(words)), _CDI, context,
                (actions.step("rewrite_file", path, command="nvidia-ctk cdi generate --output=%s" % path),))
 

@@ -243,7 +243,7 @@ def _vendor(version: t.Optional[str]) -> str:
 def _rdma_pairs(ctx: Context) -> t.Dict[str, t.Tuple[t.Tuple[str, str], t.Tuple[str, str]]]:
     """{name: ((name, version) inbox, (name, version) mlnx)} of packages that no transaction can have together, as dnf or apt says."""
     both = []
-    for row in _problems(ctx, "cannot_install_both", "conflicts", "obsoletes", "file_conflict"):
+    for row in _problems(ctx, "cannot_install_both", "conflicts", "obsoletes", "file_conflict", "instead"):
         other = row.get("other") or {}
         both.append(((row.get("package"), row.get("version")), (other.get("name"), other.get("version"))))
     for row in (_manager(ctx).get("run") or {}).get("unmet") or []:

@@ -56,6 +56,7 @@ def package_origin_differs(ctx: Context) -> t.Iterator[Hit]:
         yield from claimed_packages.origin_differs(ctx)
         yield from apt_archive.origin_differs(ctx)
         yield from apt_archive.colliding(ctx)
+        yield from apt_archive.of_other_makers(ctx)
 
 
 def package_still_present(ctx: Context) -> t.Iterator[Hit]:
