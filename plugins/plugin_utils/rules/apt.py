@@ -271,7 +271,8 @@ def exact_set_needed(ctx: Context) -> t.Iterator[Hit]:
         of = claimed.product(ctx, row["on"])
         if of not in claimed.VERSIONED or row["kind"] not in ("Depends", "PreDepends") or not row["need"] or not _would_be_other(row):
             continue
-        lock = claimed.locked(ctx, of) or claimed.version_of(ctx, row["on"], row["need"])
+        # NCCL's headers follow its library, whose build the CUDA release decides (nccl_dev_runtime_split).
+        lock = claimed.locked(ctx, of) or (None if of == "nccl" else claimed.version_of(ctx, row["on"], row["need"]))
         if lock and claimed.fits(claimed.version_of(ctx, row["on"], row["need"]), lock):
             others = TOOLKIT_SET if of == "container_toolkit" else (row["package"], row["on"])
             for name in others:

@@ -1,10 +1,9 @@
 # Copyright: (c) 2026, lockstep.gpu contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Rules about CUDA and NCCL beside the driver and the GPUs."""
+"""Rules about CUDA beside the driver and the GPUs."""
 from __future__ import annotations
 
-import re
 import typing as t
 
 from ansible_collections.lockstep.gpu.plugins.plugin_utils import knowledge
@@ -21,11 +20,11 @@ def cuda_unknown(ctx: Context) -> t.Iterator[Hit]:
     """The CUDA major release has a driver floor."""
     for version in _releases(ctx):
         if not knowledge.cuda_floor(ctx.facts, version):
-            known = ", ".join(row["major"] for row in ctx.facts["cuda"]["floors"])
+            known = ", ".join([row["release"] for row in reversed(ctx.facts["cuda"]["release_floors"])] + [row["major"] for row in ctx.facts["cuda"]["floors"]])
             yield Hit(version, "CUDA %s belongs to no known major release; known: %s." % (version, known))
 
 
-def _floor_above(ctx: Context, version: str) -> t.Optional[t.Dict[str, t.Any]]:
+def floor_above(ctx: Context, version: str) -> t.Optional[t.Dict[str, t.Any]]:
     """The floor of a CUDA version, where the stack's driver is below it; None where the driver is, or may be, new enough.
 
     A toolkit also runs with the driver that it was released with, which is older than the floor for CUDA 11.0.
@@ -39,7 +38,7 @@ def _floor_above(ctx: Context, version: str) -> t.Optional[t.Dict[str, t.Any]]:
 
 def _below_floor(ctx: Context) -> t.Iterator[t.Tuple[str, t.Dict[str, t.Any]]]:
     for version in _releases(ctx):
-        floor = _floor_above(ctx, version)
+        floor = floor_above(ctx, version)
         if floor:
             yield version, floor
 
@@ -94,7 +93,7 @@ def cuda_too_old_for_gpu(ctx: Context) -> t.Iterator[Hit]:
                     version, row["name"], name, row["architecture"], first), row["cuda_source"])
 
 
-def _driver_runs(ctx: Context, cuda: str) -> t.Optional[bool]:
+def driver_runs(ctx: Context, cuda: str) -> t.Optional[bool]:
     """Whether the driver runs what is built with a CUDA release; None where neither the stack nor the node names the driver."""
     floor, driver = knowledge.cuda_floor(ctx.facts, cuda), ctx.driver.get("version") or ctx.module_version
     if not floor or not driver:
@@ -102,53 +101,4 @@ def _driver_runs(ctx: Context, cuda: str) -> t.Optional[bool]:
     return knowledge.at_least(driver, floor["driver"])
 
 
-def nccl_cuda_major_differs(ctx: Context) -> t.Iterator[Hit]:
-    """NCCL is built with the active toolkit's CUDA major release; it brings its own runtime, so only the driver can refuse it."""
-    nccl = ctx.stack.get("nccl") or {}
-    active = (ctx.stack.get("cuda") or {}).get("active")
-    if nccl.get("cuda") and active and _major(nccl["cuda"]) != _major(active):
-        name = "NCCL %s" % nccl["version"] if nccl.get("version") else "NCCL"
-        text = "%s is built with CUDA %s, the active toolkit is %s" % (name, nccl["cuda"], active)
-        subject = "%s for %s, active %s" % (name.lower(), nccl["cuda"], active)
-        yield _other_major(ctx, nccl["cuda"], active, subject, text, "newer")
-    yield from _installed_major(ctx, nccl.get("cuda") or active or (ctx.state.get("cuda") or {}).get("active_release"))
-
-
-def _installed_major(ctx: Context, wanted: t.Optional[str]) -> t.Iterator[Hit]:
-    """The same for the package that is installed: an install that names no version takes the highest build there is."""
-    for package in ("libnccl2", "libnccl"):
-        version = str((ctx.packages.get(package) or {}).get("version") or "")
-        build = re.search(r"\+cuda(\d+\.\d+)", version)
-        if build and wanted and _major(build.group(1)) != _major(wanted):
-            text = "%s %s is built with CUDA %s, wanted is CUDA %s" % (package, version, build.group(1), wanted)
-            yield _other_major(ctx, build.group(1), wanted, "%s %s, wanted cuda %s" % (package, version, wanted), text, "installed")
-
-
-def _other_major(ctx: Context, built: str, wanted: str, subject: str, text: str, context: str) -> Hit:
-    floor = knowledge.cuda_floor(ctx.facts, built)
-    runs = _driver_runs(ctx, built)
-    if floor and runs is False and _floor_above(ctx, built):
-        return Hit(subject, "%s, and CUDA %s needs driver %s or newer; the stack asks for %s." % (
-            text, built, floor["driver"], ctx.driver["version"]), floor["source"], "below_floor")
-    # An older build runs with a newer driver; a newer one needs a driver that a node with the older toolkit rarely has.
-    if floor and not runs and int(_major(built)) > int(_major(wanted)):
-        return Hit(subject, "%s; CUDA %s needs driver %s or newer." % (text, built, floor["driver"]), ctx.facts["nccl"]["newer_major"]["source"], context)
-    return Hit(subject, text + ".")
-
-
-def nccl_cuda_newer_minor(ctx: Context) -> t.Iterator[Hit]:
-    """NCCL is not built for a newer minor release than the toolkit's, where that was reported to cause trouble."""
-    built, active = (ctx.stack.get("nccl") or {}).get("cuda"), (ctx.stack.get("cuda") or {}).get("active")
-    reported = {row["major"] for row in ctx.facts["nccl"]["newer_minor"]}
-    if built and active and _major(built) == _major(active) and _major(built) in reported:
-        if len(knowledge.numbers(active)) > 1 and knowledge.numbers(built)[:2] > knowledge.numbers(active)[:2]:
-            yield Hit("nccl %s for %s, active %s" % ((ctx.stack.get("nccl") or {}).get("version") or "", built, active),
-                      "NCCL is built with CUDA %s, newer than the toolkit %s; such pairs were reported to fail." % (built, active))
-
-
-def _major(version: str) -> str:
-    return str(version).split(".", maxsplit=1)[0]
-
-
-RULES = (cuda_unknown, cuda_not_supported_by_driver, cuda_needs_compat, cuda_dropped_gpu, cuda_too_old_for_gpu,
-         nccl_cuda_major_differs, nccl_cuda_newer_minor)
+RULES = (cuda_unknown, cuda_not_supported_by_driver, cuda_needs_compat, cuda_dropped_gpu, cuda_too_old_for_gpu)

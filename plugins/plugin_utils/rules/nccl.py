@@ -10,7 +10,7 @@ import typing as t
 from ansible_collections.lockstep.gpu.plugins.module_utils import versions
 from ansible_collections.lockstep.gpu.plugins.plugin_utils import actions, nccl_settings
 
-from . import nccl_conf
+from . import nccl_builds, nccl_conf
 from .context import Context, Hit, Row, upstream
 from .nccl_conf import grammar, mended, rewrite
 
@@ -144,18 +144,41 @@ def library_not_in_cache(ctx: Context) -> t.Iterator[Hit]:
 
 
 def nccl_dev_runtime_split(ctx: Context) -> t.Iterator[Hit]:
-    """NCCL's headers and its library are of one build."""
+    """NCCL's headers and its library are of one build, on the node and in what a package manager was asked for."""
     for runtime, others in (("libnccl2", ("libnccl-dev",)), ("libnccl", ("libnccl-devel", "libnccl-static"))):
         have = (ctx.packages.get(runtime) or {}).get("version")
         for name in others:
             version = (ctx.packages.get(name) or {}).get("version")
             if have and version and have != version:
-                wanted = (ctx.stack.get("nccl") or {}).get("version")
-                # The one that the stack does not name moves; without a stack the headers follow the library.
-                moves, goal = (runtime, version) if wanted and _plain(version) == wanted and _plain(have) != wanted else (name, have)
-                action = "downgrade_exact" if _newer(ctx.packages[moves]["version"], goal) else "install_exact"
-                yield Hit("%s %s, %s %s" % (runtime, have, name, version), "%s is %s, but %s is %s: programs would run with another build than they see." % (
-                    runtime, have, name, version), do=(actions.step(action, "%s=%s" % (moves, goal)),))
+                yield _split(ctx, runtime, have, name, version, "programs would run with another build than they see")
+    for runtime, have, name, version in sorted(_refused_pairs(ctx)):
+        if name not in ctx.packages:
+            yield _split(ctx, runtime, have, name, version, "they need each other at one version, so nothing is installed")
+
+
+def _split(ctx: Context, runtime: str, have: str, name: str, version: str, so: str) -> Hit:
+    wanted = (ctx.stack.get("nccl") or {}).get("version")
+    # The one that the stack does not name moves; without a stack the headers follow the library.
+    runtime_moves = wanted and _plain(version) == wanted and _plain(have) != wanted
+    moves, old, goal = (runtime, have, version) if runtime_moves else (name, version, have)
+    action = "downgrade_exact" if moves in ctx.packages and _newer(old, goal) else "install_exact"
+    return Hit("%s %s, %s %s" % (runtime, have, name, version), "%s is %s, but %s is %s: %s." % (runtime, have, name, version, so),
+               do=(actions.step(action, "%s%s%s" % (moves, "=" if runtime == "libnccl2" else "-", goal)),))
+
+
+def _refused_pairs(ctx: Context) -> t.Set[t.Tuple[str, str, str, str]]:
+    """(library, its version, headers, their version) that apt or dnf did not put together."""
+    manager = ctx.state.get("package_manager") or {}
+    pairs = set()
+    for row in (manager.get("run") or {}).get("unmet") or []:
+        if row["package"] == "libnccl-dev" and row["on"] == "libnccl2" and row["need"] and row["have"] and row["need"] != row["have"]:
+            pairs.add((row["on"], row["have"], row["package"], row["need"]))
+    have = (ctx.packages.get("libnccl") or {}).get("version")
+    for row in manager.get("problems") or []:
+        need = re.fullmatch(r"libnccl(?:\(x86-64\))? = (\S+)", str(row.get("what") or ""))
+        if need and row.get("package") in ("libnccl-devel", "libnccl-static") and have and need.group(1) != have:
+            pairs.add(("libnccl", have, row["package"], row.get("version") or need.group(1)))
+    return pairs
 
 
 def build_differs(ctx: Context) -> t.Iterator[Hit]:
@@ -292,4 +315,4 @@ def _without_adapters(ctx: Context) -> bool:
 
 
 RULES = (nccl_other_copy, library_not_in_cache, nccl_dev_runtime_split, nccl_graph_file_other_size, nccl_graph_file_pinned,
-         nccl_ifname_allows_loopback, nccl_ifname_matches_nothing, nccl_ib_fallback, *nccl_conf.RULES)
+         nccl_ifname_allows_loopback, nccl_ifname_matches_nothing, nccl_ib_fallback, *nccl_builds.RULES, *nccl_conf.RULES)
