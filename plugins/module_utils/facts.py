@@ -122,7 +122,8 @@ def _local(reader):
         "nvswitches": None if devices is None else parse_pci.nvswitches(devices),
         "dkms": reader.parsed("dkms_status", parse_dkms.parse_dkms_status, absent=[], partial=True),
         "modules": {"loaded": _loaded(reader),
-                    "files": reader.parsed("modinfo", parse_modules.parse_modinfo, partial=True)},
+                    "files": [] if parse_modules.finds_no_module(reader.seen("modinfo")) else
+                    reader.parsed("modinfo", parse_modules.parse_modinfo, partial=True)},
         "packages": packages,
         "package_manager": _package_manager(reader, rows, native),
         "alternatives": _alternatives(reader),

@@ -5,19 +5,12 @@
 
 from __future__ import annotations
 
-import re
-
 _MISSING = object()
 # A recording of something else altogether would fill the report.
 _MOST_PROBLEMS = 5
 # dpkg's longest line, a list of dependencies, has some thousands.
 _LONGEST_LINE = 100000
 NOT_RECORDED = "not in the bundle"
-# What somebody's terminal adds to an output: colours, the command as it was typed behind a prompt, warnings of sudo and ssh.
-_COLOUR = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
-_TERMINAL = re.compile(
-    r"^(?:(?:\[[^\]@\n]{1,40}@[^\]\n]{1,80}\][#$%]|[\w.-]{1,64}@[\w.-]{1,64}:[^\s#$]{0,200}[#$]|\$)(?:[ \t][^\n]{0,2000})?"
-    r"|sudo: unable to resolve host [^\n]{1,300}|Warning: Permanently added [^\n]{1,300} to the list of known hosts\.)[ \t\r]*$\n?", re.MULTILINE)
 
 
 def _no_text(text):
@@ -28,11 +21,6 @@ def _no_text(text):
     if len(text) > _LONGEST_LINE and max(map(len, text.split("\n"))) > _LONGEST_LINE:
         return "it has a line of more than %d characters" % _LONGEST_LINE
     return None
-
-
-def _printed(text):
-    """What a tool printed, without what the terminal around it adds."""
-    return _TERMINAL.sub("", text) if "$" in text or "#" in text or "sudo: " in text or "Warning: " in text else text
 
 
 class Reader:
@@ -67,8 +55,6 @@ class Reader:
         if strange:
             self.lose(name, strange)
             return None
-        if "\x1b[" in seen.out or "\x1b[" in seen.err:
-            seen = seen._replace(out=_COLOUR.sub("", seen.out), err=_COLOUR.sub("", seen.err))
         if seen.rc is None and seen.reason == NOT_RECORDED:
             if name not in self.not_recorded:
                 self.not_recorded.append(name)
@@ -88,7 +74,7 @@ class Reader:
         if seen.rc == 0 or (partial and seen.rc is not None and seen.out):
             if seen.rc:
                 self.note(name, seen.why())
-            return self._value(name, parser(_printed(seen.out)))
+            return self._value(name, parser(seen.out))
         if absent is not _MISSING and seen.absent(name):
             return absent
         self.lose(name, seen.why())

@@ -9,6 +9,7 @@ import re
 
 from ansible_collections.lockstep.gpu.plugins.module_utils import capture_security, parse_dmesg, parse_module_config, parse_pci, parse_signing
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed
+from ansible_collections.lockstep.gpu.plugins.module_utils.parse_modules import finds_no_module
 from ansible_collections.lockstep.gpu.plugins.module_utils.probe_kinds import Command, File, Function, Recorded, Special
 
 # name: (level, how to take it live); docs/probes.md describes each.
@@ -40,7 +41,7 @@ def section(reader):
             "enrolled": reader.told("mok_enrolled", parse_signing.parse_mok_list),
             "pending": reader.told("mok_new", parse_signing.parse_mok_list),
             "tests": reader.told("mok_test_key", parse_signing.parse_key_test),
-            "modules": reader.parsed("modinfo", parse_signing.parse_signatures),
+            "modules": [] if finds_no_module(reader.seen("modinfo")) else reader.parsed("modinfo", parse_signing.parse_signatures),
             "remarks": reader.told("dkms_run", _remarks),
         },
         "modules": {"list": reader.told("lsmod", parse_module_config.parse_lsmod),

@@ -62,6 +62,8 @@ def parse_holds(text):
     """`apt-mark showhold`, `dpkg --get-selections`, `aptitude search ~ahold` or rows of `dpkg -l` to the held names, sorted."""
     held, problems = set(), []
     for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
         found = _HOLD.fullmatch(line.strip())
         aptitude = re.match(r"[a-z]h[A-Z]? +(%s) +- " % _NAME, line)
         rows, wrong = parse_dpkg.parse_rows(line)

@@ -23,6 +23,8 @@ _KINDS = (
 )
 # What else lies in /boot beside kernels.
 _BOOT_NAME = re.compile(r"vmlinu[xz]|initrd|initramfs|config-|System\.map|symvers|symtypes|sysctl|memtest|grub|efi|EFI|loader|lost\+found|extlinux|dtb|\.")
+# What ls says of a pattern or a link that leads nowhere; facts_build.py reads it for the headers.
+_NOT_THERE = re.compile(r"ls: cannot access .{1,300}: No such file or directory")
 _LONG = re.compile(r"[-dlcbps][rwxsStT-]{9}[.+@]?\s")
 # Left behind by package managers and dracut; no kernel boots with them.
 _NOT_A_KERNEL = re.compile(r".*(\.old(-dkms)?|\.bak|\.dpkg-(new|old|bak|tmp)|kdump\.img|\.rpmnew|\.rpmsave)")
@@ -35,7 +37,7 @@ def parse_kernel_files(text):
     """
     value, problems, told = {}, [], set()
     for number, line in enumerate(text.splitlines(), 1):
-        path = _path(line.strip())
+        path = "" if _NOT_THERE.fullmatch(line.strip()) else _path(line.strip())
         if path is None:
             problems.append(not_understood(number, line))
             continue

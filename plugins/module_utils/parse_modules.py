@@ -24,6 +24,9 @@ def parse_modinfo(text):
     row, too, whose name and path are None. An indent of all lines (a quotation) counts for nothing.
     """
     rows, problems = [], []
+    # `modinfo -F version nvidia` prints the value alone.
+    if re.fullmatch(r"\s*" + _VERSION + r"\s*", text, re.ASCII):
+        text = "version: " + text.strip()
     for number, line in enumerate(textwrap.dedent(text).splitlines(), 1):
         field, colon, content = line.partition(":")
         content = content.strip()
@@ -47,6 +50,12 @@ def _new_row(path):
     row = {"kernel": kernel.group(1) if kernel else None, "name": MODULE_SUFFIX.sub("", path.rsplit("/", 1)[-1]), "path": path}
     row.update(dict.fromkeys(_FIELDS))
     return row
+
+
+def finds_no_module(seen):
+    """Whether an Observation of modinfo is the answer that there is no such module, and nothing else."""
+    said = [line for line in (seen.out + "\n" + seen.err).splitlines() if line.strip()] if seen is not None and seen.rc else []
+    return bool(said) and all(re.match(r"modinfo: (?:ERROR: )?(?:Module|could not find module) \S{1,200}(?: not found|$)", line) for line in said)
 
 
 def parse_proc_driver_version(text):

@@ -74,7 +74,8 @@ def parse_secure_boot(text):
 
 
 # `df`: device, size, used, available, per cent, mount point; a long device stands on a line of its own.
-_DF = re.compile(r"(?:\S{1,200}\s+|\s*)[\d.,]{1,20}[KMGTPEB]?i?\s+[\d.,]{1,20}[KMGTPEB]?i?\s+(?P<free>\d{1,20}(?:[.,]\d{1,3})?)(?P<unit>[KMGTPEB]?)i?\s+\d{1,3}%\s+(?P<path>/.*)")
+_DF = re.compile(r"(?:\S{1,200}\s+|\s*)[\d.,]{1,20}[KMGTPEB]?i?\s+[\d.,]{1,20}[KMGTPEB]?i?\s+"
+                 r"(?P<free>\d{1,20}(?:[.,]\d{1,3})?)(?P<unit>[KMGTPEB]?)i?\s+\d{1,3}%\s+(?P<path>/.*)")
 _UNITS = "BKMGTPE"
 
 

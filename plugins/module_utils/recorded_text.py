@@ -14,8 +14,6 @@ import re
 from ansible_collections.lockstep.gpu.plugins.module_utils.probe import Observation
 from ansible_collections.lockstep.gpu.plugins.module_utils.probes import BUNDLE, LEVEL_OF
 
-# Its syntax is judged, byte by byte.
-AS_THEY_ARE = ("nccl_conf",)
 # ECMA-48: colours and cursor (CSI), titles (OSC).
 _ESCAPES = re.compile("\x1b(?:\\[[0-9;?]{0,40}[A-Za-z]|\\][^\x07\x1b\n]{0,300}(?:\x07|\x1b\\\\)|[()][0-9A-B])")
 _TOOLS = (r"(?:sudo|dkms|uname|cat|ls|lspci|lsmod|modinfo|modprobe|mokutil|dpkg|dpkg-query|apt|apt-\w+|rpm|dnf|yum|zypper|grubby|grub2?-[\w-]+|nvidia-\w+"
@@ -23,9 +21,9 @@ _TOOLS = (r"(?:sudo|dkms|uname|cat|ls|lspci|lsmod|modinfo|modprobe|mokutil|dpkg|
           r"|findmnt|bootctl|needs-restarting|update-alternatives|getenforce|ip|env|python3?)\b")
 _LINE = re.compile(
     # user@host:~$ command, [user@host ~]# command, host:~ # command, $ command
-    r"^(?:[ \t]*(?:\([\w.-]{1,40}\) )?(?:[\w.-]{1,64}@[\w.-]{1,64}(?:[: ][~/\w][^\n$#%>:]{0,80})?[$#%>]|\[[\w.-]{1,64}@[\w.-]{1,64} [^\]\n]{1,80}\][$#]"
+    r"^(?:[ \t]*(?:\([\w.-]{1,40}\) )?(?:[\w.-]{1,64}@[\w.-]{1,64}(?:[: ][~/\w][^\n$#%>:]{0,80}|\[[^\]\n]{1,60}\])?[$#%>]|\[[\w.-]{1,64}@[\w.-]{1,64} [^\]\n]{1,80}\][$#]"
     r"|[\w.-]{1,64}:[~/][\w./~-]{0,80} ?[$#])(?:[ \t][^\n]*)?"
-    r"|\$ [^\n]*|[#>] ?" + _TOOLS + r"[^\n]*"
+    r"|\$(?: [^\n]*)?|[#>] ?" + _TOOLS + r"[^\n]*"
     r"|sudo: (?:unable to resolve host|unable to stat|/etc/sudo|setrlimit)[^\n]*|\[sudo\] [^\n:]{1,60}:[ *]*"
     r"|(?:-?\w{0,8}sh|/[\w/]{1,40}|manpath|locale|dkms): (?:line \d+: )?warning: setlocale: [^\n]*|manpath: can't set the locale[^\n]*"
     r"|locale: Cannot set LC_[^\n]*|perl: warning: (?:Setting locale|Please check that|Falling back)[^\n]*"
@@ -55,8 +53,6 @@ class PlainProbe:
 
 def plain(name, text):
     """The text of a probe without what the terminal added. What a person ran is a part of a transcript, so prompts stay there."""
-    if name in AS_THEY_ARE or not text:
-        return text
     text = text.lstrip("\ufeff")
     if "\x1b" in text:
         text = _ESCAPES.sub("", text)

@@ -16,6 +16,11 @@ from .context import INSTALLED, Context, Hit, Row, listed
 KERNEL_SOURCE = "https://ubuntu.com/kernel/lifecycle"
 # What takes part in a stack and is replaced by a boot only.
 ASKS_FOR_A_REBOOT = re.compile(r"linux-|nvidia-|libnvidia-|libcuda1|kernel")
+# Modules of the kernel itself that NVIDIA's use, and the beginnings of what those export.
+KERNELS_OWN = ("drm", "drm_kms_helper", "i2c_core", "ipmi_msghandler", "ipmi_devintf", "video", "backlight")
+SYMBOLS_OF = {"drm": "drm", "ipmi": "ipmi_msghandler", "i2c": "i2c_core"}
+# linux-modules-nvidia-535-server-5.15.0-91-generic, and the metapackage linux-modules-nvidia-535-server-generic.
+_PREBUILT = re.compile(r"linux-modules-nvidia-(\d+(?:-server)?(?:-open)?)-")
 MIB = 1024 * 1024
 # What an installation still takes, in bytes, by file system. Measured on Debian 13: the CUDA toolkit and its
 # dependencies unpack to 4.5 GiB, the driver to 0.6 GiB beside its build; a kernel with its initramfs takes 50 to 200 MiB.
@@ -28,7 +33,8 @@ def kernel_module_missing(ctx: Context) -> t.Iterator[Hit]:
     """The locked kernel has the driver's module, once the package that brings its source is installed."""
     told = list(_not_found(ctx))
     for kernel in told:
-        yield Hit("nvidia@%s" % kernel, "modprobe finds no module nvidia for kernel %s below /lib/modules." % kernel)
+        yield Hit("nvidia@%s" % kernel, "modprobe finds no module nvidia for kernel %s below /lib/modules." % kernel, do=_module_for(ctx, kernel))
+    yield from _kernels_own_missing(ctx)
     files = (ctx.state.get("modules") or {}).get("files")
     module = (ctx.package_set.get("dkms") or {}).get("module")
     carriers = [request["name"] for request in ctx.package_set.get("requests") or [] if request["name"].endswith("-dkms")]
@@ -41,6 +47,32 @@ def kernel_module_missing(ctx: Context) -> t.Iterator[Hit]:
     if not unfinished and not any(row.get("kernel") == ctx.kernel and row.get("name") == module for row in files):
         yield Hit("%s@%s" % (module, ctx.kernel), "The driver is installed, but kernel %s has no module %s below /lib/modules." % (
             ctx.kernel, module))
+
+
+def _module_for(ctx: Context, kernel: str) -> t.Tuple[Row, ...]:
+    """The steps that bring the driver's module for a kernel; where DKMS has it, its rules know what lacks."""
+    if ctx.plan or kernel not in (ctx.kernel, None):
+        return ()
+    branches = {found.group(1) for found in map(_PREBUILT.match, ctx.packages) if found}
+    if len(branches) == 1:
+        return (step("install_exact", "linux-modules-nvidia-%s-%s" % (branches.pop(), kernel)),)
+    return () if ctx.state.get("dkms") is not None else (step("gather_facts", "dkms status"),)
+
+
+def _kernels_own_missing(ctx: Context) -> t.Iterator[Hit]:
+    """Modules of the kernel that the driver needs, and that modprobe does not find: a minimal or cloud kernel, or one without its extras."""
+    refused = (ctx.state.get("modules") or {}).get("refused") or []
+    missing = {row["module"]: row.get("kernel") for row in refused if row["why"] == "not_found" and row["module"] in KERNELS_OWN}
+    for event in ctx.state.get("kernel_log") or []:
+        word = (event.get("symbol") or "").split("_")[0]
+        if event["kind"] == "unknown_symbol" and str(event.get("module") or "").replace("-", "_").startswith("nvidia") and word in SYMBOLS_OF:
+            missing.setdefault(SYMBOLS_OF[word], None)
+    for module, named in missing.items():
+        kernel = named or (ctx.state.get("kernel") or {}).get("running") or ctx.kernel or "that runs"
+        ubuntu = ctx.os.get("id") == "ubuntu" and kernel == ctx.kernel and not ctx.plan
+        yield Hit("%s@%s" % (module, kernel), "Kernel %s has no module %s, which the driver needs%s." % (
+            kernel, module, "; linux-modules-extra-%s brings it" % kernel if ubuntu else ""),
+            do=(step("install_exact", "linux-modules-extra-%s" % kernel),) if ubuntu else ())
 
 
 def _not_found(ctx: Context) -> t.Iterator[str]:

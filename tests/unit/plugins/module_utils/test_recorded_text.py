@@ -33,7 +33,7 @@ def test_colours_and_line_ends():
 @pytest.mark.parametrize("name,text", [
     ("grubenv", "# GRUB Environment Block\nsaved_entry=0\n"), ("grub_default", "# If you change this file, run 'update-grub' afterwards\n"),
     ("proc_version", "Linux version 5.15.0-91-generic (buildd@lcy02-amd64-045) (gcc (Ubuntu 11.4.0) 11.4.0) #101-Ubuntu SMP\n"),
-    ("unit_files", "serial-getty@ttyS0.service enabled\n"), ("nccl_conf", "$ NCCL_DEBUG=INFO\r\n"),
+    ("unit_files", "serial-getty@ttyS0.service enabled\n"), ("nccl_conf", "NCCL_DEBUG=$LEVEL\n"),
     ("dkms_run", "root@node17:~# dkms build nvidia/535.129.03\n"), ("dmesg", "[    3.1] nouveau 0000:17:00.0: NVIDIA GH100\n"),
     ("ip_addresses", "2: eth0@if5: <BROADCAST,MULTICAST,UP> mtu 1500\n"), ("apt_sources", "deb http://user@archive.example/ubuntu jammy main # a remark\n")])
 def test_the_rest_stays(name, text):
