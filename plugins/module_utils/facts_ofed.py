@@ -21,15 +21,19 @@ def section(reader):
     """The part of the state that these probes fill.
 
     rdma: {modules: rows of parse_modinfo_rdma, files: rows of parse_module_files, symbols: {symbol: module} of the peer memory
-    interface, {} where the kernel has none, passed_over: modules that openibd calls the kernel's own, peer_modules: rows about
-    peer memory modules, also from modinfo of the driver's}; each None where nobody asked.
+    interface, {} where the kernel has none, passed_over: modules that openibd calls the kernel's own, absent: modules that it does
+    not find, peer_modules: rows about peer memory modules, also from modinfo of the driver's, depmod: rows of parse_depmod, from
+    every transcript}; each None where nobody asked.
     """
+    openibd = reader.told("openibd_run", lambda text, rc: parse_ofed.parse_openibd(text)) or {}
     return {"rdma": {
         "modules": reader.told("modinfo_rdma", lambda text, rc: parse_ofed.parse_modinfo_rdma(text)),
         "files": _searched(reader, "ofed_module_files", parse_ofed.parse_module_files, []),
         "symbols": _searched(reader, "kallsyms", parse_ofed.parse_kallsyms, {}),
         "peer_modules": _peer_modules(reader),
-        "passed_over": reader.told("openibd_run", lambda text, rc: parse_ofed.parse_openibd(text)),
+        "passed_over": openibd.get("passed_over"),
+        "absent": openibd.get("absent"),
+        "depmod": _depmod(reader),
     }}
 
 
@@ -45,3 +49,8 @@ def _peer_modules(reader):
         if seen is not None and seen.out:
             rows = (rows or []) + [row for row in parse_ofed.parse_modinfo_rdma(seen.out).value if parse_ofed.is_peer_module(row["module"])]
     return rows
+
+
+def _depmod(reader):
+    told = [reader.told(name, lambda text, rc: parse_ofed.parse_depmod(text)) for name in ("modprobe_run", "dkms_run", "apt_run", "dnf_run")]
+    return None if all(events is None for events in told) else [event for events in told for event in events or []]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from ansible_collections.lockstep.gpu.plugins.module_utils import capture_security, parse_dmesg, parse_module_config, parse_pci, parse_signing
+from ansible_collections.lockstep.gpu.plugins.module_utils import capture_security, facts_nccl, parse_dmesg, parse_module_config, parse_pci, parse_signing
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_modules import finds_no_module
 from ansible_collections.lockstep.gpu.plugins.module_utils.probe_kinds import Command, File, Function, Recorded, Special
@@ -35,7 +35,9 @@ def section(reader):
     load}. modprobe: parse_modprobe_config(). initramfs: parse_initramfs(). kernel_log: events of parse_dmesg. gpu_drivers:
     {address: driver of a GPU}. lock_file: {key: text}. secure_boot, where only the kernel's log tells it.
     """
-    log = None if _forbidden(reader) else reader.parsed("dmesg", parse_dmesg.parse_dmesg)
+    # `dmesg | grep` ends with 1 where it finds nothing.
+    searched = facts_nccl.found_nothing(reader.seen("dmesg"))
+    log = None if _forbidden(reader) else [] if searched else reader.parsed("dmesg", parse_dmesg.parse_dmesg)
     part = {
         "signing": {
             "enrolled": reader.told("mok_enrolled", parse_signing.parse_mok_list),

@@ -27,7 +27,10 @@ _KERNEL = re.compile(r"(?:/usr)?/lib/modules/([^/]+)/(.*)")
 _MODULE = re.compile(r"([\w-]+)\.ko(?:\.(?:xz|zst|gz|bz2))?")
 _NOT_FOUND = re.compile(r"(?:modinfo|find|ls|grep|cat): .*|.*(?:Permission denied|No such file or directory)")
 _SYMBOL = re.compile(r"(?:[0-9a-fA-F]+|\(null\)) +\S +(\S+?)(?:\s+\[(\w+)\])?\s*")
-_FOREIGN = re.compile(r"Module (\w+) belong(?:s)? to a? ?kernel which is not a part of MLNX")
+# A narrow terminal has its [FAILED] over the end of the line.
+_FOREIGN = re.compile(r"Module (\w+) belongs? to (?:a )?kernel which is not a part of MLN")
+_ABSENT = re.compile(r"Module (\w+) does not exist, skipping")
+_DEPMOD = re.compile(r"depmod: WARNING: (?P<path>/\S{1,300}) (?P<kind>needs unknown symbol|disagrees about version of symbol) (?P<symbol>\w{1,200})")
 
 
 def ofed_version(text):
@@ -174,5 +177,18 @@ def parse_kallsyms(text):
 
 
 def parse_openibd(text):
-    """What openibd says when it starts, to the modules that it passes over because they are the kernel's own."""
-    return Parsed([found.group(1) for found in map(_FOREIGN.search, text.splitlines()) if found], [])
+    """What openibd says when it starts, to {passed_over, absent}: modules that are the kernel's own, and those that it does not find."""
+    return Parsed({word: [found.group(1) for found in map(pattern.search, text.splitlines()) if found]
+                   for word, pattern in (("passed_over", _FOREIGN), ("absent", _ABSENT))}, [])
+
+
+def parse_depmod(text):
+    """Warnings of depmod in any transcript, to [{kind, module, symbol, err, kernel, text}] in the form of the kernel log's events."""
+    events = []
+    for found in filter(None, (_DEPMOD.search(line[:1000]) for line in text.splitlines())):
+        name = _MODULE.fullmatch(found.group("path").rsplit("/", 1)[-1])
+        if name:
+            missing = found.group("kind") == "needs unknown symbol"
+            events.append({"kind": "unknown_symbol" if missing else "symbol_version", "module": name.group(1).replace("-", "_"),
+                           "symbol": found.group("symbol"), "err": None, "kernel": module_kind(found.group("path"))[0], "text": found.group(0)[:200]})
+    return Parsed(events, [])

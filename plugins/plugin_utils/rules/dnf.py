@@ -248,6 +248,8 @@ def _rdma_pairs(ctx: Context) -> t.Dict[str, t.Tuple[t.Tuple[str, str], t.Tuple[
         both.append(((row.get("package"), row.get("version")), (other.get("name"), other.get("version"))))
     for row in (_manager(ctx).get("run") or {}).get("unmet") or []:
         both.append(((row.get("on"), row.get("need")), (row.get("on"), row.get("have"))))
+    for row in (_manager(ctx).get("run") or {}).get("overwrite") or []:
+        both.append(((row.get("package"), row.get("version")), (row.get("owner"), row.get("owner_version"))))
     found: t.Dict[str, t.Tuple[t.Tuple[str, str], t.Tuple[str, str]]] = {}
     for pair in both:
         if all(name and version and RDMA_NAMES.fullmatch(name) for name, version in pair) and len({_vendor(version) for _name, version in pair}) == 2:

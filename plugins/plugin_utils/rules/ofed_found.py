@@ -102,18 +102,33 @@ def inbox_modules(ctx: Context) -> t.List[str]:
 
 
 def built_kernels(ctx: Context) -> t.Optional[t.List[str]]:
-    """The kernels that have OFED's modules, sorted; None where nobody looked for files or for packages of one kernel."""
+    """The kernels that have OFED's modules, sorted; None where neither files nor DKMS nor packages of one kernel tell."""
     rdma = ctx.state.get("rdma") or {}
     names = ("mlx5_core", "mlx5_ib", "mlx4_core", "mlx4_ib", "ib_core", "mlx_compat")
+    registered = [row for row in ctx.state.get("dkms") or [] if row["module"] in DKMS_MODULES]
     packaged = {found.group(1) for found in map(KERNEL_PACKAGE.fullmatch, ctx.packages) if found}
-    if rdma.get("files") is None and not packaged:
+    if rdma.get("files") is None and not packaged and not registered:
         return None
     kernels = {row["kernel"] for row in rdma.get("files") or [] if row["kind"] == "ofed" and row["module"] in names} | packaged
     # A search may have been for one folder only; what DKMS installed, or modinfo found, is there all the same.
-    kernels |= {row["kernel"] for row in ctx.state.get("dkms") or []
-                if row["module"] in DKMS_MODULES and row.get("kernel") and str(row["state"]).startswith("installed")}
+    kernels |= {row["kernel"] for row in registered if row.get("kernel") and str(row["state"]).startswith("installed")}
     kernels |= {row["kernel"] for row in rdma.get("modules") or [] if row["kind"] == "ofed" and row["kernel"] and row["module"] in names}
     return sorted(kernels)
+
+
+def in_dkms(ctx: Context) -> bool:
+    """Whether DKMS builds OFED's modules here."""
+    return any(row["module"] in DKMS_MODULES for row in ctx.state.get("dkms") or [])
+
+
+def missing_modules(ctx: Context) -> t.List[str]:
+    """Modules that every OFED has and that the running kernel does not: neither OFED's nor its own."""
+    rdma = ctx.state.get("rdma") or {}
+    running = (ctx.state.get("kernel") or {}).get("running")
+    if running and ctx.kernel and running != ctx.kernel:
+        return []
+    names = [*(rdma.get("absent") or []), *(row["module"] for row in rdma.get("modules") or [] if row["path"] is None)]
+    return [name for name in dict.fromkeys(names) if name in ("mlx5_core", "mlx5_ib", "ib_core", "ib_uverbs", "mlx_compat")]
 
 
 def has_kernel(ctx: Context, kernels: t.Iterable[str]) -> bool:

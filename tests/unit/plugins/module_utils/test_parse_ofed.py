@@ -98,7 +98,7 @@ def test_symbols_and_what_openibd_passes_over():
     text = "ffffffffc0a1b2c0 T ib_register_peer_memory_client\t[ib_core]\nffffffffa0de25ac r __kstrtab_ib_register_peer_memory_client\t[ib_core]\n(null) T x\n"
     assert parse_ofed.parse_kallsyms(text) == ({"ib_register_peer_memory_client": "ib_core", "x": "kernel"}, [])
     text = "Loading Mellanox MLX5_IB HCA driver: [ OK ]\nModule mlx5_ib belong to a kernel which is not a part of MLNX_OFED, skipping...\n"
-    assert parse_ofed.parse_openibd(text).value == ["mlx5_ib"]
+    assert parse_ofed.parse_openibd(text).value == {"passed_over": ["mlx5_ib"], "absent": []}
 
 
 def test_a_live_node_lists_its_own_modules(tmp_path):
