@@ -137,7 +137,7 @@ class _Run:
             return True
         for name, words in _ITEM.findall(line):
             # dpkg names an archive's file, which begins with the package's name.
-            name = name.rstrip("*").rsplit("/", 1)[-1].split("_")[0]
+            name = _archive_words(name.rstrip("*"))[0]
             if re.fullmatch(_NAME, name):
                 self._listed(name, words)
         return True
@@ -199,7 +199,7 @@ class _Run:
         found = _DPKG.search(line)
         if found:
             # An archive's file name begins with the package's: /var/cache/apt/archives/NAME_VERSION_ARCH.deb.
-            words = found.group(1).rsplit("/", 1)[-1].split("_")
+            words = _archive_words(found.group(1))
             self.processing = words[0]
             self.value["dpkg"][self.processing] = {"phase": found.group("phase"), "reason": found.group("reason").strip() or None,
                                                    "version": words[1].replace("%3a", ":") if len(words) > 2 else None}
@@ -240,3 +240,8 @@ def merged(runs):
             else:
                 total[key] = total[key] or value
     return dict(total, locks=holders(total["locks"]))
+
+
+def _archive_words(path):
+    """[name, version, ...] in the name of an archive's file; apt numbers those that it hands to dpkg: 03-rdma-core_56.0_amd64.deb."""
+    return re.sub(r"(?<=/)\d{2,4}-(?=[^/]*_[^/]*\.deb$)", "", path).rsplit("/", 1)[-1].split("_")

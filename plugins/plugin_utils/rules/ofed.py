@@ -35,15 +35,19 @@ def _rebuild(ctx: Context) -> t.Tuple[Row, ...]:
 
 def ofed_not_built_for_kernel(ctx: Context) -> t.Iterator[Hit]:
     """The kernel that has to work has OFED's modules."""
-    kernels = found.built_kernels(ctx)
-    if kernels is not None and ctx.kernel and not found.has_kernel(ctx, kernels) and found.is_vendor(ctx) and not ctx.container:
-        yield Hit(ctx.kernel, "OFED %s has modules for %s, none for %s." % (found.label(ctx), listed(kernels) or "no kernel", ctx.kernel),
-                  do=_rebuild(ctx))
+    kernels, missing = found.built_kernels(ctx), found.missing_modules(ctx)
+    if not ctx.kernel or not found.is_vendor(ctx) or ctx.container or kernels is None and not missing or found.has_kernel(ctx, kernels or ()):
+        return
+    text = "OFED %s has modules for %s, none for %s" % (found.label(ctx), listed(kernels or []) or "no kernel", ctx.kernel)
+    if kernels is None:
+        text = "OFED %s has no modules for %s" % (found.label(ctx), ctx.kernel)
+    # What DKMS has registered DKMS builds (dkms_not_built_for_kernel).
+    yield Hit(ctx.kernel, text + ("; it has no %s." % listed(missing) if missing else "."), do=() if found.in_dkms(ctx) else _rebuild(ctx))
 
 
 def _peer_events(ctx: Context) -> t.Iterator[Row]:
     """What the kernel said about symbols of a peer memory module."""
-    for event in ctx.state.get("kernel_log") or []:
+    for event in [*(ctx.state.get("kernel_log") or []), *((ctx.state.get("rdma") or {}).get("depmod") or [])]:
         module = str(event.get("module") or "").replace("-", "_")
         if event.get("kind") in ("symbol_version", "unknown_symbol") and module in found.PEER_MODULES:
             yield dict(event, module=module)
