@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from ansible_collections.lockstep.gpu.plugins.module_utils import capture_rpm, parse_dnf, parse_dnf_plan, parse_dnf_run, parse_kernel
-from ansible_collections.lockstep.gpu.plugins.module_utils import parse_apt_run, parse_rpm, parse_rpm_kernels
+from ansible_collections.lockstep.gpu.plugins.module_utils import parse_apt_run, parse_module_result, parse_rpm, parse_rpm_kernels
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed, shown
 from ansible_collections.lockstep.gpu.plugins.module_utils.probe_kinds import Function, Recorded, Special
 
@@ -62,8 +62,8 @@ def section(reader):
         manager["sources"] = _sources(found["repos"], found["config"])
     if found["problems"]:
         manager.update(_as_apt_says(found["problems"]))
-    elif found["done"]:
-        manager["run"] = dict(parse_apt_run.nothing(), done=True)
+    if found["done"] or found["present"]:
+        manager["run"] = dict(manager.get("run") or parse_apt_run.nothing(), done=bool(found["done"]), current=found["present"] or {})
     if found["plan"] is not None:
         manager["transaction"] = _with_old(found["plan"], part.get("packages") or {})
     return dict(part, package_manager=manager)
@@ -86,6 +86,7 @@ def _answers(reader):
         "problems": [row for one in both for row in one["problems"]] if both else None,
         "plan": next((one["plan"] for one in both if one["plan"]), None),
         "done": any(one["done"] for one in both) or None,
+        "present": {name: version for one in both for name, version in one["present"].items()} or None,
     }
 
 
@@ -119,13 +120,18 @@ def _transcript(text, rc):
     if not problems and plan is None and (text.strip() or rc) and not _QUIET.search(text):
         return Parsed(None, ["nothing in it is known (exit status %d): %s" % (rc, shown(" ".join(text[-200:].split())))])
     done = rc == 0 and not problems and bool(re.search(r"^(Complete!|Nothing to do)", text, re.MULTILINE))
-    return Parsed({"problems": problems, "plan": plan, "done": done}, strange)
+    present = parse_dnf_run.parse_present(text)
+    return Parsed({"problems": problems, "plan": plan, "done": done, "present": present}, strange)
 
 
 def _quoted(seen):
     """What the result of an Ansible module quotes of dnf, None without any; facts_apt.py reads the rest, and tells what is wrong with it."""
-    problems = parse_dnf_run.parse_dnf_run("%s\n%s" % (seen.out, seen.err)).value if seen else None
-    return {"problems": problems, "plan": None, "done": False} if problems else None
+    if not seen:
+        return None
+    # The results of Ansible's dnf module are a list of sentences.
+    text = (parse_module_result.parse_module_result("%s\n%s" % (seen.out, seen.err)).value or {}).get("text") or ""
+    problems, present = parse_dnf_run.parse_dnf_run("%s\n%s" % (seen.out, seen.err)).value, parse_dnf_run.parse_present(text)
+    return {"problems": problems, "plan": None, "done": False, "present": present} if problems or present else None
 
 
 def _no_file(reader, name):

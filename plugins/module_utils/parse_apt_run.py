@@ -45,6 +45,8 @@ _LOCKS = (
     re.compile(r"(?:Unable|Failed) to lock (?:directory|the list directory) (?P<path>/\S+?)/?\s*$"),
 )
 _MISSING_VERSION = re.compile(r"Version '([^']+)' for '([^']+)' was not found")
+# Ansible's own words; the name may have a version.
+_NOT_OFFERED = re.compile(r"no available installation candidate for (%s)(?:=([^\s'\",]+))?" % _NAME)
 _MISSING = re.compile(r"Unable to locate package (\S+)"
                       r"|[Nn]o package matching '([^']+)' is available"
                       r"|Can't select [a-z ]*version from package '?([^\s']+)'? as it|Couldn't find any package by (?:glob|regex) '([^']+)'")
@@ -167,6 +169,7 @@ class _Run:
                                        "process": named.get("process")})
                 break
         value["missing"] += [{"name": name, "version": version} for version, name in _MISSING_VERSION.findall(line)]
+        value["missing"] += [{"name": name, "version": version or None} for name, version in _NOT_OFFERED.findall(line)]
         value["missing"] += [{"name": name, "version": unquote(version)} for name, version in _FETCHED.findall(line)]
         value["missing"] += [{"name": "".join(names).rstrip("'\"\\"), "version": None} for names in _MISSING.findall(line)]
         value["missing"] += [{"name": name, "version": None} for name in _NO_CANDIDATE.findall(line)]

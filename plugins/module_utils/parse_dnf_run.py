@@ -78,6 +78,26 @@ def parse_dnf_run(text):
     return Parsed([row for row in found if row["reason"] != "no_match" or row["package"] not in filtered], [])
 
 
+_DONE = re.compile(r"\s*(?P<word>Installed|Upgraded|Downgraded|Reinstalled|Removed|Erased):(?P<words>.*)")
+_ALREADY = re.compile(r"Package (\S+) is already installed|Package (\S+) already installed and latest version")
+
+
+def parse_present(text):
+    """What a run of dnf or yum, or Ansible's dnf module, says is installed now: {name: version}; what it removed is not."""
+    found, word = {}, None
+    for line in text.replace("\\n", "\n").splitlines():
+        line = line[:_LONGEST].strip("\"', ") if ":" in line[:40] else line[:_LONGEST]
+        done, already = _DONE.fullmatch(line), _ALREADY.search(line)
+        word = done.group("word") if done else word if line[:1].isspace() else None
+        names = (done.group("words") if done else line if word else already.group(1) or already.group(2) if already else "").split()
+        for row in filter(None, map(parse_rpm.nevra, names)):
+            if word in ("Removed", "Erased"):
+                found.pop(row["name"], None) if found.get(row["name"]) == parse_rpm.evr(row) else None
+            else:
+                found[row["name"]] = parse_rpm.evr(row)
+    return found
+
+
 def _problems(line):
     missing = _NOT_FOUND.search(line)
     if missing:

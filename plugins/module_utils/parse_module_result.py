@@ -25,8 +25,11 @@ def parse_module_result(text):
         found = None
     if not isinstance(found, dict):
         return Parsed({"text": text, "args": {}} if text.strip() else None, [])
-    parts = [row for row in found.get("results") or [] if isinstance(row, dict)] if isinstance(found.get("results"), list) else []
+    results = found.get("results") if isinstance(found.get("results"), list) else []
+    parts = [row for row in results if isinstance(row, dict)]
     words = [row[key] for row in [found, *parts] for key in _TEXTS if isinstance(row.get(key), str) and row[key].strip()]
+    # The dnf module lists what it did.
+    words += [row for row in results if isinstance(row, str) and row.strip()]
     invocation = found.get("invocation")
     args = invocation.get("module_args") if isinstance(invocation, dict) else None
     return Parsed(dict(found, text="\n".join(words) + "\n", args=args if isinstance(args, dict) else {}, failed=found.get("failed")), [])

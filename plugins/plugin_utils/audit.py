@@ -41,7 +41,15 @@ def judge(state: Row, wanted: t.Any = None, given: t.Any = None, target: t.Optio
 
 def _works(state: Row) -> bool:
     """Whether the node itself says that something of it works, so that there is a verdict also where nothing was asked for."""
-    return any(row.get("status") == "Success" for row in (state.get("fabric") or {}).get("gpus") or [])
+    controller, manager, dcgm = state.get("controller") or {}, state.get("package_manager") or {}, state.get("dcgm") or {}
+    result = manager.get("module_result") or {}
+    return any((
+        any(row.get("status") == "Success" for row in (state.get("fabric") or {}).get("gpus") or []),
+        controller.get("ansible") and (controller.get("python") or {}).get("version"),
+        result and not result.get("failed") and result.get("rc") in (None, 0),
+        (manager.get("run") or {}).get("done"),
+        dcgm.get("exporter") and (dcgm.get("version") or dcgm.get("host_engine")),
+    ))
 
 
 # A fleet has few stacks; a run reads each of them once.

@@ -92,7 +92,7 @@ def test_toolkit_version(text, version):
      [], ["nvidia.com/gpu=0", "nvidia.com/gpu=1"], False),
     ("nvidia-container-cli: initialization error: nvml error: driver/library version mismatch: unknown", [], [], True)])
 def test_a_container_that_did_not_start(text, missing, unresolved, mismatch):
-    assert containers.parse_container_run(text) == ({"missing": missing, "unresolved": unresolved, "mismatch": mismatch}, [])
+    assert containers.parse_container_run(text) == ({"missing": missing, "unresolved": unresolved, "cdi_missing": [], "mismatch": mismatch}, [])
 
 
 BUILD = ("Version : 3.3.5\nBuild ID : 14\nBuild Date : 2024-02-24\n"
