@@ -164,7 +164,7 @@ def _driver(fields: Row, facts: knowledge.Facts, notes: t.List[str]) -> Row:
         found = claim_text.driver(text)
         _note(notes, "driver", text, found)
         if found.pop("below", False):
-            found["version"] = knowledge.newest_below(facts, found["version"]) or found["version"]
+            found.update(version=knowledge.newest_below(facts, found["version"]) or found["version"], older=True)
         if "packages" in found:
             result["packages"] = {"names": found.pop("packages")}
         fields = {**found, **fields}

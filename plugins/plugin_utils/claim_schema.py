@@ -25,11 +25,13 @@ FIELDS: t.Dict[str, t.Dict[str, Field]] = {
     # point: the point release whose medium was installed (22.04.3)
     "os": {"point": Field(text)},
     # compiler: what built the kernel; headers: false where they are known to be missing; kaslr: the kernel randomises addresses in a
-    # way that CUDA is known to fail with; hwe: the newest hardware-enablement series of the release; meta: a package without a release
-    "kernel": {"compiler": Field(text), "headers": Field(flag), "kaslr": Field(flag), "hwe": Field(flag), "meta": Field(text),
-               "alternatives": Field(several(KERNEL))},
-    # libraries: the version of the driver's user space ("other": not the module's); alternatives: versions that are each judged
-    "driver": {"libraries": Field(text), "alternatives": Field(several(DRIVER))},
+    # way that CUDA is known to fail with; hwe: the newest hardware-enablement series of the release; mainline: not a distribution's;
+    # meta: a package without a release
+    "kernel": {"compiler": Field(text), "headers": Field(flag), "kaslr": Field(flag), "hwe": Field(flag), "mainline": Field(flag),
+               "meta": Field(text), "alternatives": Field(several(KERNEL))},
+    # libraries: the version of the driver's user space ("other": not the module's); older: this version, or any older one;
+    # alternatives: versions that are each judged
+    "driver": {"libraries": Field(text), "older": Field(flag), "alternatives": Field(several(DRIVER))},
     # compat: a cuda-compat package comes first on the loader's path
     "cuda": {"compat": Field(flag)},
     # products and nics: what is in the machine, where no target says so

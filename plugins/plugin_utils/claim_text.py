@@ -30,6 +30,8 @@ GLOB = re.compile(r"[*?\[\]^~!|]")
 DRIVER = r"\d{3}\.\d{2,3}(?:\.\d{2})?"
 # What may stand behind a version without being a part of it.
 END = r"(?=$|[\s;)=+/_:-]|,\s)"
+# A release of Ubuntu, which people write beside its kernels; no kernel has such numbers.
+_UBUNTU = re.compile(r"\d\d\.(?:04|10)(?:\.\d)?(?![\w.])")
 _BELOW = re.compile(r"(?:^|\s)(?:<(?!=)|pre-|before\s|older than\s)")
 _NOTHING = re.compile(r"\s*(?:any|none|null|n/a|-|latest)?\s*", re.IGNORECASE)
 _META = re.compile(r"(?<![\w-])(cuda(?:-drivers|-toolkit)?)(?:\s+meta(?:[ -]?package)?s?\b|\s*$)")
@@ -123,7 +125,7 @@ def _release(version: str) -> str:
 
 
 def kernel(text: str) -> Row:
-    """release, alternatives, compiler that built it, headers, kaslr, hwe, held, meta (a package that names no release)."""
+    """release, alternatives, compiler that built it, headers, kaslr, hwe, mainline, held, meta (a package that names no release)."""
     result: Row = {}
     if re.search(r"without (?:\S+ )?(?:kernel-devel|\S*headers)|no (?:kernel )?(?:headers|kernel-devel)", text):
         result["headers"] = False
@@ -135,6 +137,8 @@ def kernel(text: str) -> Row:
         result["kaslr"] = True
     if re.search(r"\bhwe\b", text, re.IGNORECASE):
         result["hwe"] = True
+    if re.search(r"\b(?:mainline|vanilla|kernel\.org)\b", text, re.IGNORECASE):
+        result["mainline"] = True
     if re.search(r"\b(?:unheld|not held)\b", text):
         result["held"] = False
     releases = [release for release in (_kernel_release(part) for part in _parts(text)) if release]
@@ -145,7 +149,7 @@ def kernel(text: str) -> Row:
             result["alternatives"] = releases[1:]
     elif meta:
         result["meta"] = meta.group()
-    return result or ({} if _wordy(text) else {"release": text})
+    return result or ({} if _wordy(text) or _UBUNTU.match(text) else {"release": text})
 
 
 def _kernel_release(text: str) -> t.Optional[str]:
@@ -156,7 +160,7 @@ def _kernel_release(text: str) -> t.Optional[str]:
     plain = re.sub(r"\.x\b|~\S*", "", plain)
     plain = re.sub(r"^(?:linux-(?:image|headers|modules)-(?:unsigned-)?|kernel-(?:core-|devel-)?|vmlinuz-)(?=\d)", "", plain)
     found = re.match(r"(\d{1,2}\.\d{1,3}(?:\.\d{1,3})?(?:[-+][\w.+~-]*\w)?)\+?(?=$|[\s,;)/])", plain)
-    return found.group(1) if found and not re.match(r"\d\d\.(?:04|10)\b", plain) else None
+    return found.group(1) if found and not _UBUNTU.match(plain) else None
 
 
 def system(text: str) -> Row:

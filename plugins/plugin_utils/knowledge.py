@@ -9,6 +9,7 @@ facts are shared between callers and must not be changed.
 from __future__ import annotations
 
 import functools
+import itertools
 import pathlib
 import re
 import typing as t
@@ -48,7 +49,15 @@ def load(directory: t.Optional[str] = None) -> Facts:
     for path in sorted(folder.glob("*.yml")):
         content = read_yaml(path)
         facts[path.stem] = _with_addresses(content, content.get("sources") or {})
+    facts["gpus"]["gpus"] = [*facts["gpus"]["gpus"], *_each_board(facts["gpus"].pop("boards", []))]
     return facts
+
+
+def _each_board(groups: t.Iterable[Row]) -> t.Iterator[Row]:
+    """A row for each board of the groups of gpus.yml."""
+    for group in groups:
+        for pci_id, name in group["names"].items():
+            yield {"id": pci_id, "name": name, **{key: value for key, value in group.items() if key != "names"}}
 
 
 def _with_addresses(node: t.Any, addresses: t.Mapping[str, str]) -> t.Any:
@@ -135,15 +144,27 @@ def kernel_numbers(release: str) -> t.Tuple[int, ...]:
 
 
 def fails_to_build(facts: Facts, driver: str, kernel_release: str, module_flavour: t.Optional[str], arch: t.Optional[str]) -> t.Optional[Row]:
-    """The published row by which a driver, unpatched, does not build for a kernel; a branch counts when its newest version fails."""
+    """The published row by which a driver, unpatched, does not build for a kernel; a branch counts when its newest version fails.
+
+    Where no row speaks of the driver's branch, one whose fix was taken from a version of that branch counts, and is only reported:
+    what is older there lacks the fix, but it need not have the fault.
+    """
     known, have = branch(facts, driver), kernel_numbers(kernel_release)
     version = driver if "." in driver else max((known or {}).get("versions") or ["0"], key=numbers)
-    for row in facts["kernels"]["build_failures"]:
-        fits = row.get("flavour") in (None, module_flavour) and row.get("arch") in (None, arch)
-        same = branch_of(row["driver"]) == branch_of(version)
-        if same and fits and numbers(version) <= numbers(row["driver"]) and any(_reaches(have, numbers(point)) for point in row["kernel"]):
-            return row
-    return None
+    rows = [row for row in facts["kernels"]["build_failures"]
+            if row.get("flavour") in (None, module_flavour) and row.get("arch") in (None, arch)
+            and any(_reaches(have, numbers(point)) for point in row["kernel"])]
+    own = (row for row in rows if branch_of(row["driver"]) == branch_of(version) and numbers(version) <= numbers(row["driver"]))
+    lacking = (dict(row, driver=newest, certainty="reported") for row in rows
+               for newest in [_newest_without_fix(known, row)] if newest and numbers(version) <= numbers(newest))
+    return next(itertools.chain(own, lacking), None)
+
+
+def _newest_without_fix(known: t.Optional[Row], row: Row) -> t.Optional[str]:
+    """The newest driver of a branch that is older than the version of that branch which a row's fix was taken from."""
+    mended = min((name for name in row["fixed"] if known and branch_of(name) == known["branch"]), key=numbers, default=None)
+    older = [name for name in (known or {}).get("versions") or [] if mended and numbers(name) < numbers(mended)]
+    return max(older, key=numbers, default=None)
 
 
 def _reaches(kernel: t.Tuple[int, ...], point: t.Tuple[int, ...]) -> bool:
@@ -160,8 +181,10 @@ def cuda_of_driver(facts: Facts, version: str) -> t.Optional[t.Tuple[int, ...]]:
 
 
 def cuda_floor(facts: Facts, version: str) -> t.Optional[Row]:
-    """The oldest driver that runs toolkits of this version's major release."""
-    return _first(facts["cuda"]["floors"], major=str(version).split(".", 1)[0])
+    """The oldest driver that runs toolkits of this version's major release; before CUDA 11 each release has its own."""
+    major = _first(facts["cuda"]["floors"], major=str(version).split(".", 1)[0])
+    own = [row for row in facts["cuda"]["release_floors"] if same_release(row["release"], version)]
+    return major or min(own, key=lambda row: numbers(row["driver"]), default=None)
 
 
 def released_with(facts: Facts, version: str) -> t.List[str]:
@@ -192,12 +215,16 @@ def gpu(facts: Facts, name: str) -> t.Optional[Row]:
     wanted = str(name).strip().lower()
     rows = [row for row in facts["gpus"]["gpus"] if row["id"] == wanted] or _gpus_named(facts, wanted)
     if not rows:
-        return _of_architecture(facts, str(name).strip())
+        families = {family.split()[0] for family in facts["gpus"]["architectures"]} & {word.capitalize() for word in re.findall(r"[a-z]+", wanted)}
+        return _agreed(facts, [name for name in facts["gpus"]["architectures"] if name.split()[0] in families], str(name).strip())
+    # A name that another board's begins with: GTX 750 Ti, and GTX 750 Ti OEM of an older architecture.
+    same = [row for row in rows if _product(row["name"]) == _product(wanted)] or rows
+    rows = same if len({row["architecture"] for row in rows}) != 1 else rows
     if len({row["architecture"] for row in rows}) != 1:
-        return None
+        return _agreed(facts, sorted({row["architecture"] for row in rows}), str(name).strip())
     agreed = {key: value for key, value in rows[0].items() if all(key in row and row[key] == value for row in rows)}
-    if all("listed_in" in row for row in rows):
-        agreed["listed_in"] = min((row["listed_in"] for row in rows), key=numbers)
+    if all("listed_in" in row for row in same):
+        agreed["listed_in"] = min((row["listed_in"] for row in rows if "listed_in" in row), key=numbers)
     return dict(facts["gpus"]["architectures"][rows[0]["architecture"]], **dict({"name": str(name).strip()}, **agreed))
 
 
@@ -212,17 +239,26 @@ def _gpus_named(facts: Facts, product: str) -> t.List[Row]:
         rows = [row for row in facts["gpus"]["gpus"] if wanted and wanted <= _words(row["name"])]
         if rows:
             return rows
+    # A model without the letter of its form: K40 (K40m, K40c).
+    rows = [row for row in facts["gpus"]["gpus"] if words and all(
+        any(re.fullmatch(re.escape(word) + "[a-z]{0,2}", own) for own in _words(row["name"])) for word in words)]
+    if rows and any(_MODEL.fullmatch(word) for word in words):
+        return rows
     # Names of systems and of clouds' machines: p5.48xlarge (8xH100).
     models = {word for row in facts["gpus"]["gpus"] for word in _words(row["name"]) if _MODEL.fullmatch(word)}
     wanted = {re.sub(r"^\d+x(?=[a-z])", "", word) for word in words} & models
     return [row for row in facts["gpus"]["gpus"] if wanted and wanted <= _words(row["name"])]
 
 
-def _of_architecture(facts: Facts, product: str) -> t.Optional[Row]:
-    """What the architectures of a family agree on, for a board that only says to which it belongs: "T550 (Turing)"."""
-    words = set(re.findall(r"[a-z]+", product.lower()))
-    families = {family.split()[0] for family in facts["gpus"]["architectures"]} & {word.capitalize() for word in words}
-    rows = [row for name, row in facts["gpus"]["architectures"].items() if name.split()[0] in families]
+def _product(name: str) -> t.Set[str]:
+    """The words of a name that tell boards apart."""
+    return {word for word in re.findall(r"[a-z0-9]+", name.lower()) if not _SAYS_NOTHING.fullmatch(word)}
+
+
+def _agreed(facts: Facts, architectures: t.Sequence[str], product: str) -> t.Optional[Row]:
+    """What architectures of one family agree on, for a board that only says to which it belongs ("T550 (Turing)"), or was made with several."""
+    families = {name.split()[0] for name in architectures}
+    rows = [facts["gpus"]["architectures"][name] for name in architectures]
     if len(families) != 1 or len({row["flavour"] for row in rows}) != 1:
         return None
     agreed = {key: value for key, value in rows[0].items() if all(row.get(key) == value for row in rows)}

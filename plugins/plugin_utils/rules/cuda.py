@@ -81,6 +81,7 @@ def cuda_dropped_gpu(ctx: Context) -> t.Iterator[Hit]:
                 yield Hit("%s@%s" % (name, version), "CUDA %s no longer supports %s (%s, %s); %s is the last that does." % (
                     version, row["name"], name, row["architecture"], last), row["cuda_source"])
     yield from toolkits.dropped(ctx)
+    yield from toolkits.refused(ctx, newer=False)
 
 
 def cuda_too_old_for_gpu(ctx: Context) -> t.Iterator[Hit]:
@@ -91,6 +92,7 @@ def cuda_too_old_for_gpu(ctx: Context) -> t.Iterator[Hit]:
             if knowledge.numbers(version)[:2] < knowledge.numbers(first)[:len(knowledge.numbers(version))]:
                 yield Hit("%s@%s" % (name, version), "CUDA %s does not know %s (%s, %s) yet; %s is the first that does." % (
                     version, row["name"], name, row["architecture"], first), row["cuda_source"])
+    yield from toolkits.refused(ctx, newer=True)
 
 
 def driver_runs(ctx: Context, cuda: str) -> t.Optional[bool]:

@@ -49,14 +49,18 @@ def flavour_mismatch(ctx: Context) -> t.Iterator[Hit]:
 
 def gpu_needs_newer_driver(ctx: Context) -> t.Iterator[Hit]:
     """The driver knows the GPU."""
-    for name, row in ctx.gpus:
-        floor, listed_in = row.get("min_driver"), row.get("listed_in")
-        if ctx.purpose == "install" and listed_in and ctx.driver.get("version") and knowledge.at_least(ctx.driver["version"], listed_in) is False:
-            yield Hit("%s, listed in %s" % (name, listed_in), "%s (%s) is listed by the open module from %s on; the stack asks for %s." % (
-                row["name"], name, listed_in, ctx.driver["version"]), row.get("source"), "reported")
-        if floor and ctx.driver.get("version") and knowledge.at_least(ctx.driver["version"], floor) is False:
+    version = ctx.driver.get("version")
+    for name, row in ctx.gpus if version else ():
+        floor, first, listed_in = row.get("min_driver"), row.get("first_branch"), row.get("listed_in")
+        if floor and knowledge.at_least(version, floor) is False:
             yield Hit("%s needs %s" % (name, floor), "%s (%s) needs driver %s or newer, the stack asks for %s." % (
-                row["name"], name, floor, ctx.driver["version"]), row["min_driver_source"])
+                row["name"], name, floor, version), row["min_driver_source"])
+        elif first and int(knowledge.branch_of(version)) < int(first):
+            yield Hit("%s needs %s" % (name, first), "%s (%s, %s) needs driver branch %s or newer, which came with the first CUDA for it (%s); the stack "
+                      "asks for %s." % (row["name"], name, row["architecture"], first, row["cuda"]["first"], version), row["first_branch_source"])
+        elif ctx.purpose == "install" and listed_in and knowledge.at_least(version, listed_in) is False:
+            yield Hit("%s, listed in %s" % (name, listed_in), "%s (%s) is listed by the open module from %s on; the stack asks for %s." % (
+                row["name"], name, listed_in, version), row.get("source"), "reported")
 
 
 def branch_dropped_gpu(ctx: Context) -> t.Iterator[Hit]:
@@ -91,7 +95,8 @@ def _published_failure(ctx: Context) -> t.Optional[t.Dict[str, t.Any]]:
     driver = ctx.driver
     if ctx.purpose != "install" or not ctx.kernel or not driver.get("version") or driver.get("source") == "distribution":
         return None
-    if driver.get("module") != "dkms":
+    # Of "any driver before 595" some may build.
+    if driver.get("module") != "dkms" or driver.get("older"):
         return None
     return knowledge.fails_to_build(ctx.facts, driver["version"], ctx.kernel, driver.get("flavour"), ctx.os.get("arch"))
 

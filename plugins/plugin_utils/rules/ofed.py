@@ -117,10 +117,18 @@ def ofed_fails_to_build_on_kernel(ctx: Context) -> t.Iterator[Hit]:
     for row in ctx.facts["ofed"]["kernel_limits"]:
         if not ctx.kernel or row["provider"] != want or row.get("release") and (not stack or stack["release"] != row["release"]):
             continue
-        mainline = re.fullmatch(r"\d+\.\d+(\.\d+)?", ctx.kernel)
-        if (mainline or not row.get("mainline")) and knowledge.numbers(ctx.kernel)[:2] >= knowledge.numbers(row["from"])[:2]:
+        doca = (ctx.stack.get("ofed") or {}).get("doca")
+        if row.get("last_doca") and doca and knowledge.numbers(doca)[:2] > knowledge.numbers(row["last_doca"]):
+            continue
+        if (_mainline(ctx) or not row.get("mainline")) and knowledge.numbers(ctx.kernel)[:2] >= knowledge.numbers(row["from"])[:2]:
             yield Hit("%s@%s" % (_called(ctx), ctx.kernel), "%s does not build for kernel %s; it is known not to build from %s on." % (
                 _called(ctx), ctx.kernel, row["from"]), row.get("source"), "default" if row.get("source") else "reported")
+
+
+def _mainline(ctx: Context) -> bool:
+    """Whether the kernel is nobody's own: said so, or a bare number where no distribution with kernels of its own is named."""
+    own = (knowledge.distribution(ctx.facts, ctx.os) or {}).get("package_manager") in ("apt", "dnf", "zypper")
+    return bool(ctx.claimed_kernel.get("mainline") or not own and re.fullmatch(r"\d+\.\d+(\.\d+)?", ctx.kernel or ""))
 
 
 def _called(ctx: Context) -> str:

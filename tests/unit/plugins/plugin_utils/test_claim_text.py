@@ -51,7 +51,8 @@ def test_toolkits(text, expected):
     ("linux-image-6.8.0-1032-aws", {"release": "6.8.0-1032-aws"}), ("kernel-5.14.0-284.25.1.el9_2.x86_64", {"release": "5.14.0-284.25.1.el9_2.x86_64"}),
     ("5.15.0-1037-azure (README of that period)", {"release": "5.15.0-1037-azure"}), ("linux-azure-6.8 (default)", {"meta": "linux-azure-6.8"}),
     ("linux-azure-lts-22.04", {"meta": "linux-azure-lts-22.04"}), ("versionlocked kernel set", {}), ("GCP 22.04 HWE", {"hwe": True}),
-    (">= 6.15 (also 6.17, 7.0)", {"release": "6.15"}), (">= 6.17 mainline", {"release": "6.17"}), ("5.10.x", {"release": "5.10"}),
+    (">= 6.15 (also 6.17, 7.0)", {"release": "6.15"}), (">= 6.17 mainline", {"release": "6.17", "mainline": True}), ("22.04", {}),
+    ("22.04.5", {}), ("5.10.x", {"release": "5.10"}),
     ("4.18 / 5.4", {"release": "4.18", "alternatives": ["5.4"]}), ("6.4.6 (gcc-12 built)", {"compiler": "gcc 12", "release": "6.4.6"}),
     ("6.14.0-33-generic (built with gcc-13)", {"compiler": "gcc 13", "release": "6.14.0-33-generic"}),
     ("3.10.0-957.el7 without kernel-devel", {"headers": False, "release": "3.10.0-957.el7"}), ("certain kernels", {"kaslr": True}),
@@ -116,8 +117,8 @@ def test_a_long_text_takes_no_time(unit):
 
 
 def test_older_than_a_version_is_the_newest_known_below_it():
-    assert stack.expand({"driver": "< 570.133.20"}, exact=False)["driver"] == {"version": "570.133.07"}
-    assert stack.expand({"driver": "pre-595"}, exact=False)["driver"] == {"version": "590.48.01"}
+    assert stack.expand({"driver": "< 570.133.20"}, exact=False)["driver"] == {"version": "570.133.07", "older": True}
+    assert stack.expand({"driver": "pre-595"}, exact=False)["driver"] == {"version": "590.48.01", "older": True}
 
 
 def test_each_alternative_is_judged_once():
@@ -154,7 +155,8 @@ def test_a_minor_release_has_its_major_s_row(system, row):
 
 @pytest.mark.parametrize(("product", "architecture"), [
     ("GT 1030 (Pascal)", "Pascal GP10x"), ("GB200-class (sm_100)", "Blackwell"), ("p5.48xlarge (8xH100)", "Hopper"), ("ND96isr H100 v5", "Hopper"),
-    ("GB10 (Blackwell)", "Blackwell GB10"), ("NVIDIA GeForce RTX 4090", "Ada Lovelace"), ("Quadro K2200 (Maxwell)", "Maxwell"),
+    ("GB10 (Blackwell)", "Blackwell GB10"), ("NVIDIA GeForce RTX 4090", "Ada Lovelace"), ("Quadro K2200 (Maxwell)", "Maxwell GM10x"),
+    ("GeForce GTX 750 Ti", "Maxwell GM10x"), ("GeForce GTX 680", "Kepler GK10x"),
     ("NVIDIA A100-SXM4-80GB", "Ampere"), ("nvidia_gb300", "Blackwell Ultra"), ("a3-highgpu-8g", None), ("RTX 6000", None)])
 def test_products_as_people_name_them(product, architecture):
     assert (knowledge.gpu(knowledge.load(), product) or {}).get("architecture") == architecture

@@ -83,7 +83,7 @@ def test_what_is_only_reported_warns(code, subject, weight, claim, silent):
     ("550.163.01", "6.14.0-29-generic", False), ("550.163.01", "6.15.4", True), ("550.120", "6.17", True), ("550", "6.19", True),
     ("535.274.02", "6.17.0-19-generic", False), ("535.309.01", "6.19", False), ("470.256.02", "6.8.0-71-generic", False), ("470.256.02", "6.10", True),
     ("525.85.12", "6.1.75", False), ("525.85.12", "6.1.76", True), ("525.147.05", "6.6.15", True), ("525.147.05", "6.6.14", False),
-    ("580.126.16", "7.0.0-1008-azure", False), ("560.35.03", "6.19", False), ("550.163.01", "6", False),
+    ("580.126.16", "7.0.0-1008-azure", False), ("560.35.03", "6.19", True), ("560.35.03", "6.11.0-26-generic", False), ("550.163.01", "6", False),
 ])
 def test_a_driver_fails_from_a_kernel_on(driver, kernel, fails):
     codes = {row["code"] for row in engine.findings(stack.expand({"driver": driver, "kernel": kernel}, exact=False)) if row["severity"] == "error"}
