@@ -33,7 +33,8 @@ _NO_HEADERS = re.compile(
     r"|[Pp]lease install the (?:linux-headers-|kernel-devel-)(?P<please>\d\S*?) package"
     r"|[Mm]odule build for kernel (?P<skipped>\S+) was skipped since the\s+kernel headers for this\s+kernel do(?:es)? not seem to be installed"
     r"|/lib/modules/(?P<path>[^/\s]+)/build/?(?:Makefile)?['\u2019]?:? (?:does not exist|No such file|is missing)"
-    r"|cannot access ['\u2018]?/usr/src/(?:linux-headers-|kernels/)(?P<folder>\d[^/'\u2019:\s]*)/?['\u2019]?: No such file|/lib/modules/(?P<make>[^/\s]+)/build: No such file or directory"
+    r"|cannot access ['\u2018]?/usr/src/(?:linux-headers-|kernels/)(?P<folder>\d[^/'\u2019:\s]*)/?['\u2019]?: No such file"
+    r"|/lib/modules/(?P<make>[^/\s]+)/build: No such file or directory"
     r"|\*\*\* /usr/src/(?:linux-headers-|kernels/)(?P<source>\d[^/\s:]*)/?: No such file or directory"
     r"|linux-headers-(?P<list>\d\S*) does not appear to be installed")
 # How apt, dnf, yum, zypper and Ansible's modules say that there is no such package.

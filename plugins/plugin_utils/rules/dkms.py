@@ -4,6 +4,7 @@
 """Rules about DKMS: every module of the stack, for the locked kernel and for the one that boots next."""
 from __future__ import annotations
 
+import re
 import typing as t
 
 from ansible_collections.lockstep.gpu.plugins.module_utils.kernel_names import headers_package
@@ -54,15 +55,16 @@ def _may_build(ctx: Context, kernel: t.Optional[str]) -> bool:
 
 def _headers(ctx: Context, kernel: str) -> t.Tuple[Row, ...]:
     """The step that brings the headers, unless they are known to be there."""
-    if any(row["release"] == kernel and row.get("headers") for row in ctx.kernels):
-        return ()
     package = headers_package(kernel, ctx.os.get("id"))
-    return (actions.step("install_exact", package),) if package else ()
+    if not package or package in ctx.packages or any(row["release"] == kernel and row.get("headers") for row in ctx.kernels):
+        return ()
+    return (actions.step("install_exact", package),)
 
 
 def _build(ctx: Context, module: Module, kernel: str, **more: t.Any) -> t.Tuple[Row, ...]:
-    """The steps that build a module for a kernel."""
-    if not _may_build(ctx, kernel):
+    """The steps that build a module for a kernel; none where that was tried and the source does not compile."""
+    tried = any(row["reason"] == "build_failed" and (row["module"], row["kernel"]) == (module.name, kernel) for row in _failed_builds(ctx))
+    if not _may_build(ctx, kernel) or tried:
         return ()
     return (*_headers(ctx, kernel), actions.step("dkms_build_install", "%s/%s" % module, kernel=kernel, **more))
 
@@ -85,8 +87,11 @@ def dkms_not_built_for_kernel(ctx: Context) -> t.Iterator[Hit]:
             yield Hit("%s/%s@%s" % (module.name, version, kernel), "%s %s is not built for kernel %s%s (built for: %s)." % (
                 module.name, version, kernel, _role(ctx, kernel), ", ".join(built) or "none"),
                 do=_build(ctx, Module(module.name, version), kernel))
-    if ctx.state.get("dkms") is not None and not ctx.plan and "." in (ctx.driver.get("version") or ""):
+    absent = (ctx.state.get("dkms_status") or {}).get("unusable") == "dkms is not installed"
+    if ctx.state.get("dkms") is not None and not absent and not ctx.plan and "." in (ctx.driver.get("version") or ""):
         yield from _driver_not_listed(ctx)
+    if _list(ctx) and not (ctx.state.get("dkms_status") or {}).get("unusable"):
+        yield from _claimed_not_listed(ctx)
 
 
 def _role(ctx: Context, kernel: str) -> str:
@@ -111,6 +116,20 @@ def _driver_not_listed(ctx: Context) -> t.Iterator[Hit]:
         elif others and not ctx.packages_known:
             yield Hit("%s/%s@%s" % (others[0]["module"], version, kernel), "DKMS has %s %s for kernel %s, not the %s that is claimed." % (
                 others[0]["module"], others[0]["version"], kernel, version), context="other_version")
+
+
+def _claimed_not_listed(ctx: Context) -> t.Iterator[Hit]:
+    """Modules that are claimed by name and version (gdrdrv, nvidia_fs, mft), and that a list with other modules does not have."""
+    for key, version in (ctx.stack.get("modules") or {}).items():
+        name = dkms_modules.NAMES.get(key)
+        others = [str(row["version"]) for row in _list(ctx) if row["module"] == name]
+        # A package with a built module needs no DKMS.
+        prebuilt = any(re.match(r"kmod-(?!.*dkms)", package) and key.split("_")[0] in package for package in ctx.packages)
+        if not name or prebuilt or any(dkms_modules.fits(other, str(version)) for other in others):
+            continue
+        for kernel in _kernels(ctx)[:1]:
+            yield Hit("%s/%s@%s" % (name, version, kernel), "%s %s is not registered with DKMS, nor built for kernel %s%s." % (
+                name, version, kernel, "; DKMS has %s" % listed(others) if others else ""))
 
 
 def dkms_not_installed(ctx: Context) -> t.Iterator[Hit]:

@@ -74,6 +74,9 @@ def probe_failed(ctx: Context) -> t.Iterator[Hit]:
     if ctx.purpose == "audit":
         for probe in ctx.state.get("unreadable") or []:
             reasons.setdefault(probe, [str(row.get("reason", "")).rstrip(".") for row in ctx.state["unknown"] if row.get("probe") == probe])
+        # dkms_status_unusable says it, and what DKMS complained about.
+        if (ctx.state.get("dkms_status") or {}).get("unusable"):
+            reasons.pop("dkms_status", None)
     for probe, told in reasons.items():
         yield Hit(probe, "%s could not be read: %s." % (probe, "; ".join(told)),
                   context="acting" if ctx.purpose == "install" and _forbids_acting(ctx, probe) else "default")
