@@ -28,7 +28,7 @@ def parse_cdi_spec(text):
     A file of another vendor is none of the rows. One without a kind is a problem, unless it is a part that names the driver's files: its kind is
     None then. Lines of `grep -H` are parts of the files that they name.
     """
-    files, _before = split_files(text) if text.startswith("==> /") else (_grepped(text) if text.strip() else [], [])
+    files, _before = split_files(text) if "==> /" in text[:_LONGEST] else (_grepped(text) if text.strip() else [], [])
     rows, problems = [], []
     for path, content in files:
         kind, row = _KIND.search(content), dict(_spec(content), path=path)

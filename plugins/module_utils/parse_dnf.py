@@ -129,7 +129,7 @@ def parse_dnf_module_states(text):
 
 def _sections(text, problems):
     """The sections of INI files, one or several: [(name, {key: value}, path or None)]. Before a section stands "main"."""
-    files, _before = split_files(text) if text.startswith("==> ") else ([(None, text)], [])
+    files, _before = split_files(text) if text.lstrip().startswith("==> ") else ([(None, text)], [])
     found = []
     for path, content in files:
         name, section, key = "main", {}, None

@@ -30,7 +30,11 @@ _LINE = re.compile(
     r"|locale: Cannot set LC_[^\n]*|perl: warning: (?:Setting locale|Please check that|Falling back)[^\n]*"
     r"|[ \t]+(?:LANGUAGE|LC_\w{1,20}|LANG) = [^\n]*|[ \t]+are supported and installed on your system\."
     r"|Warning: Permanently added [^\n]* to the list of known hosts\.|Connection to \S{1,100} closed\.|Pseudo-terminal will not be allocated[^\n]*"
-    r"|lspci: Unable to load libkmod resources[^\n]*|pcilib: [^\n]*|Script (?:started|done) on [^\n]*)[ \t]*$", re.MULTILINE)
+    r"|```[\w-]{0,20}|lspci: Unable to load libkmod resources[^\n]*|pcilib: [^\n]*|Script (?:started|done) on [^\n]*)[ \t]*$", re.MULTILINE)
+
+
+# Of what only bundles have, these say what was asked for in their prompts; the others are outputs like any.
+_TRANSCRIPT = re.compile(r"_run$|^(apt_simulation|ansible_error|ansible_result|nccl_log|lock_file)$")
 
 
 class PlainProbe:
@@ -60,4 +64,4 @@ def plain(name, text):
     # NCCL takes a carriage return for a part of the value, which is a fault to be found.
     if "\r" in text and name != "nccl_conf":
         text = text.replace("\r\n", "\n")
-    return text if LEVEL_OF.get(name) == BUNDLE else _LINE.sub("", text)
+    return text if LEVEL_OF.get(name) == BUNDLE and _TRANSCRIPT.search(name) else _LINE.sub("", text)
