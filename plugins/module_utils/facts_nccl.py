@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import re
+
 from ansible_collections.lockstep.gpu.plugins.module_utils import capture_nccl, parse_copies, parse_interfaces, parse_nccl, parse_nccl_log
 from ansible_collections.lockstep.gpu.plugins.module_utils.probe_kinds import Command, Function, Recorded
 
@@ -63,5 +65,5 @@ def _loader_cache(reader):
         return "nothing"
     if seen is None or seen.rc != 0:
         return None
-    # `ldconfig -p` begins with this line; a search leaves it out.
-    return "all" if "libs found in cache" in seen.out else "part" if seen.out.strip() else "nothing"
+    # `ldconfig -p` begins with this line, in the language of whoever ran it; a search leaves it out.
+    return "all" if "libs found in cache" in seen.out or re.match(r"\s*\d+ [^/\n]{1,60}/etc/ld\.so\.cache", seen.out) else "part" if seen.out.strip() else "nothing"

@@ -17,6 +17,9 @@ from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import P
 SYSTEM_FILE = "/etc/nccl.conf"
 ENVIRONMENT = "environment"
 _HEADER = re.compile(r"^==> /[^\n]* <==$", re.MULTILINE)
+# `grep -H`, `grep -n`, `cat -n`.
+_SEARCHED = re.compile(r"(?:(/[^\s:=]+):)?(?:(\d{1,6})[:\t])?([^\n]*)")
+_NUMBERED = re.compile(r" *\d{1,6}\t[^\n]*")
 _EXPORT = re.compile(r"\s*(?:export|setenv|declare\s+-x|set)\s+")
 # What somebody meant by "NCCL_DEBUG INFO" or "NCCL_DEBUG: INFO".
 _NO_EQUALS = re.compile(r"\s*(NCCL_[A-Z0-9_]+)(?:\s*:\s*|\s+)(\S+)\s*")
@@ -27,8 +30,23 @@ _ATTRIBUTE = re.compile(r"\b([a-z]+)=\"([^\"<>]*)\"")
 
 
 def _files(text, path):
-    """[(path, content)] of a recording with or without headers, and its problems."""
-    return split_files(text) if _HEADER.search(text) else Parsed([(path, text)], [])
+    """[(path, content)] of a recording with or without headers, and its problems; also as cat -A, cat -n and grep -H show files."""
+    lines = text.split("\n")
+    filled = [line for line in lines if line.strip()]
+    if filled and all(line.endswith("$") for line in filled):
+        return _files("\n".join(line[:-1].replace("^I", "\t").replace("^M", "\r") for line in lines), path)
+    if filled and all(_NUMBERED.fullmatch(line) for line in filled):
+        return _files("\n".join(line.partition("\t")[2] for line in lines), path)
+    if _HEADER.search(text):
+        return split_files(text)
+    if not filled or not all(re.match(r"/[^\s:=]+:", line) for line in filled):
+        return Parsed([(path, text)], [])
+    files = {}
+    for found in map(_SEARCHED.fullmatch, filled):
+        rows = files.setdefault(found.group(1), [])
+        number = int(found.group(2) or len(rows) + 1)
+        rows += [""] * (min(number, 100000) - len(rows) - 1) + [found.group(3)]
+    return Parsed([(name, "\n".join(rows)) for name, rows in files.items()], [])
 
 
 def parse_nccl_conf(text):

@@ -116,6 +116,9 @@ def parse_modinfo_rdma(text):
             rows.append(_module_row(None, missing.group(1)))
         elif field == "filename" and colon:
             rows.append(_module_row(content.strip(), None))
+        elif re.fullmatch(r"/\S+\.ko(?:\.\w+)?", line.strip()):
+            # modinfo -n
+            rows.append(_module_row(line.strip(), None))
         elif line[:1] in ("", " ", "\t") or not colon:
             if line.strip() and not line[0].isspace() and not _NOT_FOUND.fullmatch(line[:500]):
                 problems.append(not_understood(number, line))
