@@ -47,9 +47,11 @@ def ofed_not_built_for_kernel(ctx: Context) -> t.Iterator[Hit]:
 
 def _peer_events(ctx: Context) -> t.Iterator[Row]:
     """What the kernel said about symbols of a peer memory module."""
+    loaded = (ctx.state.get("modules") or {}).get("list") or {}
     for event in [*(ctx.state.get("kernel_log") or []), *((ctx.state.get("rdma") or {}).get("depmod") or [])]:
         module = str(event.get("module") or "").replace("-", "_")
-        if event.get("kind") in ("symbol_version", "unknown_symbol") and module in found.PEER_MODULES:
+        # What is loaded now was built again, or loaded after the right ib_core.
+        if event.get("kind") in ("symbol_version", "unknown_symbol") and module in found.PEER_MODULES and module not in loaded:
             yield dict(event, module=module)
 
 
