@@ -26,11 +26,12 @@ def cuda(reader, packages):
     distribution's toolkit where nothing else is there; active_release: its release, or what nvcc itself says.
     """
     links = reader.parsed("cuda_paths", parse_cuda.parse_links, absent={})
-    named = reader.parsed("cuda_dirs", parse_cuda.parse_cuda_dirs, absent={})
+    named = reader.told("cuda_dirs", parse_cuda.parse_cuda_dirs)
     vendor = reader.parsed("cuda_versions", parse_libraries.parse_cuda_versions, absent={})
     compiler = reader.parsed("nvcc_version", parse_cuda.parse_nvcc_version, absent=None)
+    selected = (vendor or {}).get(ACTIVE_LINK) or {}
     if links is None and named is None:
-        return {"toolkits": None, "active": None, "active_release": (compiler or {}).get("release")}
+        return {"toolkits": None, "active": None, "active_release": (compiler or selected).get("release")}
     links = links or {}
     plain = [path[:-len(_NVCC)] for path in links if path.endswith(_NVCC) and path != "/usr/bin/nvcc"]
     target = parse_cuda.resolve(links, ACTIVE_LINK)
@@ -45,12 +46,14 @@ def cuda(reader, packages):
     for toolkit in toolkits:
         if compiler and toolkit["path"] == active:
             toolkit.update(version=toolkit["version"] or compiler["version"], release=toolkit["release"] or compiler["release"])
+        if selected and toolkit["path"] == active:
+            toolkit.update((key, toolkit[key] or selected[key]) for key in ("version", "release"))
         if toolkit["version"] is None and toolkit["release"] is None:
             toolkit["release"] = _named(toolkit["path"])
         if toolkit["version"] is None and toolkit["release"] is None:
             reader.note("cuda_versions", "nothing tells the version of %s" % toolkit["path"])
     active = active if active in folders else None
-    return {"toolkits": toolkits, "active": active, "active_release": _active_release(toolkits, active, compiler)}
+    return {"toolkits": toolkits, "active": active, "active_release": _active_release(toolkits, active, compiler or selected)}
 
 
 def _own_folders(named):

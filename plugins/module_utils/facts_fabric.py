@@ -39,10 +39,19 @@ def section(reader):
         "service": _service(reader),
         "manager": reader.parsed("fabric_manager_version", parse_fabric.parse_fabric_manager_version, absent=None),
         "mode": (config or {}).get("fabric_mode"),
-        "gpus": reader.told("nvidia_smi_fabric", parse_fabric.parse_fabric_states),
+        "gpus": _states(reader),
         "switches": reader.told("nvswitch_nodes", parse_fabric.parse_nvswitch_nodes),
         "mismatch": reader.told("dmesg", parse_fabric.parse_nvswitch_mismatch),
     }}
+
+
+def _states(reader):
+    """What the query says of each GPU, else the Fabric blocks of `nvidia-smi -q`."""
+    if reader.seen("nvidia_smi_fabric") is not None:
+        return reader.told("nvidia_smi_fabric", parse_fabric.parse_fabric_states)
+    whole = reader.seen("nvidia_smi")
+    blocks = whole is not None and any(line.strip() == "Fabric" for line in whole.out.splitlines())
+    return reader.told("nvidia_smi", parse_fabric.parse_fabric_states) if blocks else None
 
 
 def _log(reader):

@@ -20,6 +20,11 @@ _ERRORS = ((35, re.compile(r"driver version is insufficient for CUDA runtime ver
            (804, re.compile(r"forward compatibility was attempted on non supported HW", re.IGNORECASE)))
 # The longest chain of links that the kernel follows.
 _MOST_LINKS = 40
+_BESIDE_FOLDERS = re.compile(r"\bcuda:?(?:\s|/|$)|^total \d|No such file|cannot access|^(?:\S*(?:bin|etc|games|include|lib|man|sbin|share|src)\s*)+$", re.ASCII)
+_BESIDE_LINKS = re.compile(
+    r"total \d|There (?:is|are) |Selection |-{9}|Press |cuda - |"
+    r"Name: |Link: |Status: |Best: |Alternative: |Priority: |Slaves:|link |slave |f: |[ dl] [\w/]")
+_CHOICE = re.compile(r"(/\S+) - priority \d+|[ *] +\d+ +(/\S+) +-?\d+ +(?:auto|manual) mode")
 
 
 def parse_nvcc_version(text):
@@ -30,20 +35,29 @@ def parse_nvcc_version(text):
     return Parsed({"release": found.group(1), "version": found.group(2)}, [])
 
 
-def parse_cuda_dirs(text):
-    """`ls -d /usr/local/cuda-*` (also with -l, or the folders' nvcc) to {folder: release}; a folder of a major release has that.
+def parse_cuda_dirs(text, rc=0):
+    """`ls -d /usr/local/cuda-*` (also with -l, in columns, or the folders' nvcc) to {folder: release}; a folder of a major release has that.
 
-    A link to another folder (`ls -l`: cuda-12 -> cuda-12.4) is none of its own.
+    A link to another folder (`ls -l`: cuda-12 -> cuda-12.4) is none of its own. Names without a path are of /usr/local.
     """
+    del rc
     value, problems = {}, []
     for number, line in enumerate(text.splitlines(), 1):
-        before, arrow, _target = line.partition(" -> ")
-        found = _FOLDER.search(before)
-        if found and not arrow:
-            value[found.group("folder")] = found.group("release")
-        elif line.strip() and not found and not re.search(r"/usr/local/cuda:?(?:\s|$)|^total \d|No such file|cannot access", line):
+        before, arrow, _target = line[:4000].partition(" -> ")
+        words = before.split()
+        if re.match(r"[dl-][rwxsStT-]{9}", line):
+            words = words[-1:]
+        found = [match for match in (_FOLDER.fullmatch(word.rstrip("/:")) for word in map(_of_usr_local, words)) if match]
+        if not arrow:
+            value.update((match.group("folder"), match.group("release")) for match in found)
+        if words and not found and not _BESIDE_FOLDERS.search(line):
             problems.append(not_understood(number, line))
     return Parsed(value, problems)
+
+
+def _of_usr_local(word):
+    """The path of a name in a list of /usr/local."""
+    return "/usr/local/" + word if re.match(r"cuda(?:-|$)", word) else word
 
 
 def parse_links(text):
@@ -57,16 +71,22 @@ def parse_links(text):
         line = line[:4000].strip()
         pointed = re.search(r"(?:link currently points to|^Value:) +(/\S+)$", line)
         named = re.fullmatch(r"(/\S+): symbolic link to (\S+)", line)
+        choice = _CHOICE.fullmatch(line) or _CHOICE.fullmatch("  " + line)
         path, arrow, target = line.partition(" -> ")
-        if pointed:
+        if choice:
+            value.setdefault("%s/bin/nvcc" % (choice.group(1) or choice.group(2)), None)
+            # The table of --config marks the one that is selected.
+            if line.startswith("*"):
+                value["/usr/local/cuda"] = choice.group(2)
+        elif pointed:
             value["/usr/local/cuda"] = pointed.group(1)
         elif named:
             value[named.group(1)] = named.group(2)
-        elif arrow and target.strip() and re.search(r"(?:^|\s)(/\S+)$", path):
-            value[path.rsplit(None, 1)[-1]] = target.strip()
+        elif arrow and target.strip() and re.search(r"(?:^|\s)(/\S+|cuda(?:-[\d.]+)?)$", path):
+            value[_of_usr_local(path.rsplit(None, 1)[-1])] = target.strip()
         elif not arrow and re.fullmatch(r"/\S+", line):
             value[line] = None
-        elif line and not re.match(r"total \d|cuda - |Name: |Link: |Status: |Best: |Alternative: |Priority: |Slaves:|link |slave |f: |[ dl] [\w/]", line):
+        elif line and not _BESIDE_LINKS.match(line):
             problems.append(not_understood(number, line))
     return Parsed(value, problems)
 
@@ -92,11 +112,12 @@ def release_of(folder):
 
 
 def parse_cuda_run(text, rc=0):
-    """What a CUDA program printed (deviceQuery, a framework) to {error, text, driver_cuda, runtime_cuda}, None where it says none.
+    """What a CUDA program printed (deviceQuery, a framework) to {error, text, driver_cuda, runtime_cuda, refused}, None where it says none.
 
-    deviceQuery: "CUDA Driver Version / Runtime Version   12.2 / 12.4". Other lines are the program's own.
+    deviceQuery: "CUDA Driver Version / Runtime Version   12.2 / 12.4". refused: the compute capability that nvcc does not
+    know. Other lines are the program's own.
     """
-    value = {"error": None, "text": None, "driver_cuda": None, "runtime_cuda": None}
+    value = {"error": None, "text": None, "driver_cuda": None, "runtime_cuda": None, "refused": None}
     for number, pattern in _ERRORS:
         found = pattern.search(text)
         if found and value["error"] is None:
@@ -104,5 +125,12 @@ def parse_cuda_run(text, rc=0):
     pair = re.search(r"CUDA Driver (?:Version / Runtime Version|= CUDART, CUDA Driver Version)\s+=?\s*(\d{1,2}\.\d) / (\d{1,2}\.\d)", text, re.ASCII)
     if pair:
         value.update(driver_cuda=pair.group(1), runtime_cuda=pair.group(2))
-    nothing = value["error"] is None and pair is None
+    # PyTorch says what the driver offers as CUDA writes it: 12020 is 12.2.
+    offered = re.search(r"\(found version (\d{4,5})\)", text, re.ASCII)
+    if offered:
+        value["driver_cuda"] = "%d.%d" % (int(offered.group(1)) // 1000, int(offered.group(1)) % 1000 // 10)
+    refused = re.search(r"nvcc fatal\s*: Unsupported gpu architecture '(?:compute|sm)_(\d{2,3})a?'", text, re.ASCII)
+    if refused:
+        value.update(refused="%s.%s" % (refused.group(1)[:-1], refused.group(1)[-1]), text=value["text"] or shown(refused.group(), 120))
+    nothing = value["error"] is None and pair is None and not refused
     return Parsed(None if nothing and rc else value, ["it failed, and nothing in it is understood"] if nothing and rc else [])

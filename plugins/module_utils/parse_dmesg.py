@@ -26,7 +26,7 @@ _MODULE = r"(?P<module>[\w-]{1,64})"
 _KINDS = tuple((kind, re.compile(pattern)) for kind, pattern in (
     ("xid", r"^NVRM: (?:GPU at .{0,80}?)?Xid \(" + _PCI + r"\): (?P<xid>\d{1,4})(?:, (?P<what>.*))?"),
     ("sxid", r"SXid \(" + _PCI + r"\): (?P<xid>\d{1,6})(?:, (?P<what>.*))?"),
-    ("fallen_off_bus", r"^NVRM: (?:The NVIDIA )?GPU (?:at )?" + _PCI + r".{0,80}fallen off the bus"),
+    ("fallen_off_bus", r"^NVRM: (?:The NVIDIA )?GPU (?:at )?" + _PCI + r".{0,120}fallen off the bus"),
     ("requires_open", r"^NVRM: .{0,20}NVIDIA GPU " + _PCI + r" \(PCI ID: (?P<id>[0-9a-f]{4}:[0-9a-f]{4})\).*"
                       r"requires use of the NVIDIA open kernel modules"),
     ("requires_proprietary", r"^NVRM: .{0,20}NVIDIA GPU " + _PCI + r" \(PCI ID: (?P<id>[0-9a-f]{4}:[0-9a-f]{4})\).*"
@@ -38,8 +38,8 @@ _KINDS = tuple((kind, re.compile(pattern)) for kind, pattern in (
     ("probe_failed", r"^NVRM: The NVIDIA probe routine failed for (?P<count>\d{1,4}) device"),
     ("no_gpu", r"^NVRM: (?:No NVIDIA (?:GPU found|devices probed|graphics adapter)|None of the NVIDIA (?:devices|graphics adapters) were)"),
     ("rm_init_failed", r"^NVRM: (?:GPU " + _PCI + r": )?(?:RmInitAdapter|rm_init_adapter) failed(?:!? \((?P<status>[^()]{1,40})\))?"),
-    ("api_mismatch", r"^NVRM: API mismatch: the client.{0,80}? has the version (?P<client>" + _VERSION + r"), but.*?"
-                     r"this kernel module has the version (?P<loaded>" + _VERSION + r")"),
+    ("api_mismatch", r"^NVRM: API mismatch: the client.{0,120}? has the version (?P<client>" + _VERSION + r"), but.*?"
+                     r"this kernel module has\s+the version (?P<loaded>" + _VERSION + r")"),
     ("driver_loading", r"^NVRM: loading NVIDIA UNIX (?P<open>Open )?.{0,60}?Kernel Module.{0,40}? (?P<version>" + _VERSION + r")(?= |$)"),
     ("bound", r"^(?P<driver>nouveau|NovaCore|nova-core|nova_core) " + _PCI + r": "),
     ("symbol_version", r"^" + _MODULE + r": disagrees about version of symbol (?P<symbol>\S{1,200})"),
@@ -98,9 +98,12 @@ def _messages(text):
 def _is_open(message, line):
     """Whether `line` ends a message of the driver that began before."""
     if message.startswith("NVRM: API mismatch"):
-        return re.match(r"NVRM: +(?:this kernel module has|make sure|Please|components have)", line)
+        return re.match(r"NVRM: +(?:has the version|the version|this kernel module has|kernel module and all|make sure|Please|components have"
+                        r"|have the same)", line)
+    if re.match(r"NVRM: The NVIDIA GPU [0-9a-fA-F:.]{7,16}$", message):
+        return re.match(r"NVRM: +\(PCI ID: ", line)
     if re.match(r"NVRM: The NVIDIA .{0,120}\(PCI ID: ", message):
-        return re.match(r"NVRM: +(?:installed in this|NVIDIA \S+ driver|driver |system |nvidia\.ko|Please|visit|for more|is |required"
+        return re.match(r"NVRM: +(?:installed in this|fallen off|NVIDIA \S+ driver|driver |system |nvidia\.ko|Please|visit|for more|is |required"
                         r"|System Processor|Firmware)", line)
     if re.match(r"NVRM: The NVIDIA .{0,120} installed in this system", message):
         return re.match(r"NVRM: +(?:is |supported through|visit|information|for more|this GPU)", line)

@@ -15,6 +15,7 @@ _ABSENT = re.compile(r"^(?:ls|stat|which|\S*/which|type|cat|bash|-bash|sh|sudo):
 # fuser -v, lsof, ps: a process in a line of its own.
 _PROCESS = re.compile(r"(?P<name2>\S+) +(?P<pid2>\d{1,8}) +(?:\d+ +)?\S+ +(?:mem|\d+[a-zA-Z]{0,2}|cwd|txt|DEL) +.*"
                       r"|(?:/dev/nvidia\S*: +)?(?P<user>[\w.+-]+) +(?P<pid>\d{1,8}) +[A-Za-z.]{1,10} +(?P<name>\S.*)", re.ASCII)
+_BESIDE = re.compile(r"USER +PID|COMMAND +PID|pid, |gpu_uuid, |No running processes|lsof: WARNING|Output information|/dev/nvidia\S*:?$|\[")
 _CSV_PROCESS = re.compile(r"(?:(?:GPU|MIG)-[\w/-]+, *)?(?P<pid>\d{1,8}), *(?P<name>[^,]+)(?:,.*)?", re.ASCII)
 
 
@@ -47,6 +48,6 @@ def parse_processes(text, rc=0):
             value.setdefault(int(csv.group("pid")), csv.group("name").strip())
         elif row:
             value.setdefault(int(row.group("pid") or row.group("pid2")), (row.group("name") or row.group("name2")).strip())
-        elif line and not is_remark(line) and not re.match(r"USER +PID|COMMAND +PID|pid, |gpu_uuid, |No running processes|lsof: WARNING|Output information|/dev/nvidia\S*:?$|\[", line):
+        elif line and not is_remark(line) and not _BESIDE.match(line):
             problems.append(not_understood(number, line))
     return Parsed([{"pid": pid, "name": name} for pid, name in value.items()] if value or answered(text) else None, problems)

@@ -54,11 +54,17 @@ def library_version(soname, target):
     return found.group(1) if found and name != soname else None
 
 
-def parse_cuda_versions(text):
-    """Several /usr/local/cuda*/version.json or version.txt to {folder: {release, version}}.
+_JSON_PART = re.compile(r'"(cuda|cuda_nvcc)" ?: ?\{\s*(?:"name" ?: ?"[^"\n]{1,60}",\s*)?"version" ?: ?"([\d.]{3,20})"')
 
-    release is CUDA's (12.4.1), version the compiler's (12.4.131); each None when the file does not tell.
+
+def parse_cuda_versions(text):
+    """Several /usr/local/cuda*/version.json or version.txt to {folder: {release, version}}, or one of them, also its beginning.
+
+    release is CUDA's (12.4.1, or 12.4 where a build's date follows), version the compiler's (12.4.131); each None when the
+    file does not tell. One without a heading is of /usr/local/cuda.
     """
+    if text.strip() and "==> /" not in text:
+        text = "==> /usr/local/cuda/version.%s <==\n%s" % ("txt" if text.lstrip().startswith("CUDA Version") else "json", text)
     files, problems = split_files(text)
     value = {}
     for path, content in files:
@@ -81,7 +87,9 @@ def _from_json(content):
         table = json.loads(content)
         rows = {key: table[key]["version"] for key in ("cuda", "cuda_nvcc") if key in table}
     except (ValueError, TypeError, KeyError, RecursionError):
-        return None
+        # People show the first lines, or those that grep found.
+        rows = dict(_JSON_PART.findall(content[:20000]))
     if not rows or not all(isinstance(version, str) for version in rows.values()):
         return None
-    return {"release": rows.get("cuda"), "version": rows.get("cuda_nvcc")}
+    release = rows.get("cuda")
+    return {"release": re.sub(r"\.\d{8}$", "", release) if release else None, "version": rows.get("cuda_nvcc")}

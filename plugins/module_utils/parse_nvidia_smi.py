@@ -42,7 +42,7 @@ _INVALID_FIELD = re.compile(r"Field \"?([\w.\-]{1,100})\"? is not a valid field 
 _REASONS = (("gpu_lost", re.compile(r"GPU is lost|fallen off the bus", re.IGNORECASE)), ("requires_reset", re.compile(r"requires? reset", re.IGNORECASE)),
             ("unknown_error", re.compile(r"Unknown Error", re.IGNORECASE)), ("not_found", re.compile(r"Not Found", re.IGNORECASE)))
 
-_ADVICE = re.compile(r"(?:Failed to |NVIDIA-SMI |Please |Make sure|NVML |Are you sure|Treating as|Nvidia-smi)")
+_ADVICE = re.compile(r"(?:Failed to |NVIDIA-SMI |Please |Make sure|NVML |Are you sure|Treating as|Nvidia-smi|Invalid combination of input)")
 # A row of the table: the first cell is the index and the name (cut), perhaps with the persistence mode at its end.
 _TABLE_ROW = re.compile(
     r"\|\s*(?P<index>\d{1,3})\s+(?P<name>\S.*?)\s*\|\s*(?P<bus_id>%s)\s+(?:On|Off|N/A|ERR!)\s*\|(?P<rest>.*)" % _BUS_ID)
@@ -77,7 +77,7 @@ def parse_nvidia_smi(text, rc=0):
         if line.startswith("|"):
             section = {"Processes:": "processes", "MIG devices:": "mig"}.get(line.strip("| ").partition("  ")[0], section)
             _table_line(line, section, value)
-        elif not _read_elsewhere(line):
+        elif not _read_elsewhere(line) and not _ADVICE.match(line):
             listed = _LIST_ROW.fullmatch(line) or _QUERY_GPU.fullmatch(line)
             if listed:
                 value["gpus"].append(_gpu(listed.groupdict()))

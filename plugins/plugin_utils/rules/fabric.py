@@ -30,7 +30,8 @@ def _align(ctx: Context, manager: str, driver: str) -> t.Tuple[Row, ...]:
     # Where the packages agree, only the module in memory is the old one, and the rules about the driver say so.
     if manager in (wanted, None if wanted else facts.driver_packages(ctx)):
         return (_START,)
-    names = facts.manager_packages(ctx) or {facts.package_name(ctx, wanted or driver): None}
+    # Where no package is known, the program's own version tells which way it has to move.
+    names = facts.manager_packages(ctx) or {facts.package_name(ctx, wanted or driver): manager}
     return (*(claimed.move(ctx, name, names[name], wanted or driver) for name in sorted(names)), _START)
 
 
@@ -63,7 +64,8 @@ def fabric_manager_version_would_differ(ctx: Context) -> t.Iterator[Hit]:
     """No simulated transaction leaves fabric manager and driver at different versions."""
     after = _after(ctx)
     manager = facts.newest(upstream(version) or "" for name, version in after.items() if re.fullmatch(r"nvidia-fabric-?manager(-\d+)?", name))
-    driver = facts.driver_of(after)
+    # A driver that no package brought stays as it is.
+    driver = facts.driver_of(after) or (facts.driver_version(ctx) if after else None)
     if manager and driver and manager != driver:
         yield Hit("%s / %s" % (manager, driver), "The transaction would leave fabric manager %s beside driver %s: the two must be exactly equal." % (
             manager, driver), _GUIDE, do=(actions.step("refuse_transaction", "fabric manager %s / driver %s" % (manager, driver)),))

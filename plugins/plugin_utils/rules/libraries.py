@@ -11,6 +11,7 @@ from ansible_collections.lockstep.gpu.plugins.plugin_utils import knowledge
 from ansible_collections.lockstep.gpu.plugins.plugin_utils.actions import step
 
 from . import driver_found as found
+from . import toolkits
 from .context import Context, Hit, Row, listed, upstream
 
 # The libraries that must be the kernel module's version; others (NCCL) have versions of their own.
@@ -45,8 +46,10 @@ def libcuda_shadowed_by_compat(ctx: Context) -> t.Iterator[Hit]:
         if row.get("version") and row["version"] == module:
             continue
         older = bool(module and row.get("version")) and not knowledge.at_least(row["version"], module)
-        known = bool(ctx.gpus) and len(ctx.gpus) == len(ctx.gpu_names)
-        context = "older" if older else "default" if ctx.data_centre else "unsupported" if known else "unknown_gpu"
+        boards = toolkits.boards(ctx)
+        known = bool(boards) and len(ctx.gpus) == len(ctx.gpu_names)
+        served = known and all(board.get("data_centre") for name, board in boards)
+        context = "older" if older else "default" if served else "unsupported" if known else "unknown_gpu"
         why = {"older": "; it is the older of the two, so it only takes away", "unsupported": "; forward compatibility is there for data-centre GPUs only"}
         yield Hit("%s %s" % (row["soname"], version), "The loader takes %s of %s from %s, before the driver's own%s%s." % (
             row["soname"], version, row.get("path") or row["target"], " " + module if module else "", why.get(context, "")),

@@ -56,7 +56,7 @@ def extra_cuda_toolkit(ctx: Context) -> t.Iterator[Hit]:
             yield Hit(str(row["release"]), "CUDA %s in %s is not of the stack, which names %s." % (row["release"], row["path"], ", ".join(wanted)))
 
 
-def _boards(ctx: Context) -> t.List[t.Tuple[str, Row]]:
+def boards(ctx: Context) -> t.List[t.Tuple[str, Row]]:
     """(name, row) of the node's GPUs: by their PCI ids, else by the names that nvidia-smi prints whole."""
     names = {str(row["name"]) for row in (ctx.state.get("gpu_query") or []) + (found.smi(ctx).get("gpus") or []) if row.get("name")}
     rows = [(name, knowledge.gpu(ctx.facts, name)) for name in sorted(names) if "..." not in name]
@@ -85,8 +85,8 @@ def _below_floor(ctx: Context) -> t.List[t.Tuple[str, str, Row]]:
 
 
 def _data_centre(ctx: Context) -> bool:
-    boards = _boards(ctx)
-    return bool(boards) and all(row.get("data_centre") for name, row in boards)
+    rows = boards(ctx)
+    return bool(rows) and all(row.get("data_centre") for name, row in rows)
 
 
 def not_supported(ctx: Context) -> t.Iterator[Hit]:
@@ -113,6 +113,20 @@ def needs_compat(ctx: Context) -> t.Iterator[Hit]:
             () if there else (step("install_exact", package),))
 
 
+def refused(ctx: Context, newer: bool) -> t.Iterator[Hit]:
+    """What nvcc itself refused: an architecture that its release no longer knows, with newer one that it does not know yet."""
+    run, release = ctx.state.get("cuda_run") or {}, active_release(ctx)
+    rows = [(name, row) for name, row in ctx.facts["gpus"]["architectures"].items() if row["compute"] == run.get("refused")]
+    named = {name for name, row in boards(ctx) if row.get("compute") == run.get("refused")}
+    for name, row in rows[:1] if release and not named else ():
+        last = row["cuda"]["last"]
+        gone = bool(last) and knowledge.numbers(release)[:2] > knowledge.numbers(last)
+        early = knowledge.numbers(release)[:2] < knowledge.numbers(row["cuda"]["first"])
+        if early if newer else gone:
+            yield Hit("compute %s@%s" % (run["refused"], release), "nvcc of CUDA %s says \"%s\": it knows %s GPUs (compute capability %s) from CUDA %s%s." % (
+                release, run["text"], name, run["refused"], row["cuda"]["first"], " to " + last if last else " on"), row["cuda_source"], "found")
+
+
 def dropped(ctx: Context) -> t.Iterator[Hit]:
     """cuda_dropped_gpu, as found on a node: the active toolkit, and the GPUs by whatever names them."""
     claimed = (ctx.stack.get("cuda") or {}).get("versions") or []
@@ -120,7 +134,7 @@ def dropped(ctx: Context) -> t.Iterator[Hit]:
     active = active_release(ctx)
     releases += [active] if active and not claimed else []
     for release in releases:
-        for name, row in _boards(ctx):
+        for name, row in boards(ctx):
             last = row["cuda"]["last"]
             if last and knowledge.numbers(release)[:2] > knowledge.numbers(last):
                 yield Hit("%s@%s" % (name, release), "CUDA %s no longer supports %s (%s, %s); %s is the last that does." % (

@@ -33,7 +33,8 @@ def test_cuda_02_the_active_toolkit():
 ])
 def test_links_as_people_record_them(links):
     record = judged({"lock": {"cuda": "12.4"}}, cuda_paths=links)
-    assert record["state"]["cuda"]["active"] == "/usr/local/cuda-12.4" and record["findings"] == []
+    assert record["state"]["cuda"]["active"] == "/usr/local/cuda-12.4" and record["state"]["unknown"] == []
+    assert record["verdict"] == "in_sync" and not found(record, "active_cuda_differs")
     other = judged({"lock": {"cuda": "11.8"}}, cuda_paths=links)
     assert found(other, "active_cuda_differs") == [("lock 11.8, /usr/local/cuda is 12.4", "error", "drift")]
 
