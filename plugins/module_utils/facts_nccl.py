@@ -66,4 +66,5 @@ def _loader_cache(reader):
     if seen is None or seen.rc != 0:
         return None
     # `ldconfig -p` begins with this line, in the language of whoever ran it; a search leaves it out.
-    return "all" if "libs found in cache" in seen.out or re.match(r"\s*\d+ [^/\n]{1,60}/etc/ld\.so\.cache", seen.out) else "part" if seen.out.strip() else "nothing"
+    whole = "libs found in cache" in seen.out or re.match(r"\s*\d+ [^/\n]{1,60}/etc/ld\.so\.cache", seen.out)
+    return "all" if whole else "part" if seen.out.strip() else "nothing"

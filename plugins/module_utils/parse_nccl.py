@@ -75,7 +75,9 @@ def _conf_line(number, line, carriage_return):
     name, equals, value = line.partition("=")
     if not equals:
         found = _NO_EQUALS.fullmatch(line)
-        return {"number": number, "name": None, "value": None, "faults": ["no_equals"], "meant": list(found.groups()) if found else None}
+        # Other words are passed over, as whoever wrote them expects.
+        faults = ["no_equals"] if "NCCL_" in line.upper() and not line.lstrip().startswith(("//", ";")) else []
+        return {"number": number, "name": None, "value": None, "faults": faults, "meant": list(found.groups()) if found else None}
     faults = []
     meant = name
     exported = _EXPORT.match(meant)

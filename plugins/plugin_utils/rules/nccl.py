@@ -91,7 +91,8 @@ def nccl_other_copy(ctx: Context) -> t.Iterator[Hit]:
         if re.fullmatch(r"nvidia-nccl-cu\d+|nccl", name):
             known.add(version)
             if _is_other(version, system):
-                yield Hit("%s %s %s" % ("conda" if name == "nccl" else "pip", name, version), "The Python package %s brings NCCL %s beside the system's %s; programs of that Python use it." % (
+                label = "%s %s %s" % ("conda" if name == "nccl" else "pip", name, version)
+                yield Hit(label, "The Python package %s brings NCCL %s beside the system's %s; programs of that Python use it." % (
                     name, version, system), source, "beside")
     for label, version in (("torch-linked", _nccl(ctx).get("torch")), ("program", (_nccl(ctx).get("log") or {}).get("version"))):
         if version and version not in known and _is_other(version, system):

@@ -24,6 +24,9 @@ _FAULTS = {
 }
 
 
+_READ = "; NCCL reads the number at its beginning all the same"
+
+
 def _lines(ctx: Context) -> t.Iterator[t.Tuple[str, Row]]:
     """(path, line) of NCCL's configuration files."""
     for file in (ctx.state.get("nccl") or {}).get("conf") or []:
@@ -52,6 +55,17 @@ def mended(ctx: Context, setting: Setting) -> bool:
     return faulty or bool(row and nccl_settings.illegal(row, setting.value))
 
 
+def _is_harmless(ctx: Context, line: Row) -> bool:
+    """Whether NCCL gets what was meant: it reads a number, and passes over what stands behind it."""
+    if not line["meant"] or not set(line["faults"]) <= {"inline_comment", "carriage_return"}:
+        return False
+    name, meant = line["meant"]
+    row = nccl_settings.variable(ctx.facts, name)
+    rest = line["value"].strip()[len(meant):]
+    return bool(row and row["type"] in ("integer", "flag") and nccl_settings.number(meant) is not None
+                and line["value"].strip().startswith(meant) and not rest[:1].isalnum())
+
+
 def _fault(fault: str) -> t.Callable[[Context], t.Iterator[Hit]]:
     """The rule for one fault of a line."""
     def rule(ctx: Context) -> t.Iterator[Hit]:
@@ -61,8 +75,10 @@ def _fault(fault: str) -> t.Callable[[Context], t.Iterator[Hit]]:
                 meant = line["meant"]
                 advice = "; meant is %s=%s" % tuple(meant) if meant else ""
                 do = rewrite(path, meant[0], meant[1]) if meant else (actions.step("rewrite_file", path, remove=["line %d" % line["number"]]),)
+                harmless = _is_harmless(ctx, line)
                 yield Hit("%s line %d: %s" % (path, line["number"], meant[0] if meant else (line["name"] or "no setting").strip()),
-                          "Line %d of %s (%s) %s%s." % (line["number"], path, text, _FAULTS[fault], advice), grammar(ctx, "file"), do=do)
+                          "Line %d of %s (%s) %s%s%s." % (line["number"], path, text, _FAULTS[fault], advice, _READ if harmless else ""),
+                          grammar(ctx, "file"), "harmless" if harmless else "default", () if harmless else do)
     rule.__name__ = "nccl_conf_" + fault
     rule.__doc__ = "No line of NCCL's files %s." % _FAULTS[fault]
     return rule
@@ -88,7 +104,8 @@ def nccl_conf_duplicate(ctx: Context) -> t.Iterator[Hit]:
             equal = nccl_settings.same(before["value"], line["value"])
             yield Hit("%s in %s" % (line["name"], path), "%s names %s in line %d (%s) and in line %d (%s); NCCL takes the first." % (
                 path, line["name"], before["number"], before["value"], line["number"], line["value"]), grammar(ctx, "file"),
-                "equal" if equal else "default", (actions.step("rewrite_file", path, remove=["line %d (%s)" % (line["number"], line["name"])]),))
+                "equal" if equal else "default",
+                () if equal else (actions.step("rewrite_file", path, remove=["line %d (%s)" % (line["number"], line["name"])]),))
 
 
 def nccl_conf_overridden(ctx: Context) -> t.Iterator[Hit]:

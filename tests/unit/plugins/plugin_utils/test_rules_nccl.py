@@ -122,7 +122,7 @@ def test_a_fault_of_a_line_is_named_once_and_mended(code, line):
 def test_of_two_lines_the_first_wins():
     row = judged(state=files("NCCL_DEBUG=WARN\nNCCL_DEBUG=INFO\n"))["nccl_conf_duplicate", "NCCL_DEBUG in /etc/nccl.conf"]
     assert row["severity"] == "error" and row["do"][0]["remove"] == ["line 2 (NCCL_DEBUG)"]
-    assert codes(state=files("NCCL_IB_TC=0x10\nNCCL_IB_TC=16\n")) == [("nccl_conf_duplicate", "warn")]
+    assert codes(state=files("NCCL_IB_TC=0x10\nNCCL_IB_TC=16\n")) == [("nccl_conf_duplicate", "info")]
 
 
 def test_a_users_file_the_environment_and_a_log_win():
