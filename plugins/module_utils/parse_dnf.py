@@ -136,8 +136,8 @@ def _sections(text, problems):
         found.append((name, section, path))
         for number, line in enumerate(content.splitlines(), 1):
             header = re.fullmatch(r"\s*(?:\[([^\]]+)\]|=+ (\S.*?) =+)\s*", line)
-            # grep -H writes the path before each line.
-            grepped = re.match(r"(/[^\s:=]+)\.(conf|repo):", line)
+            # grep -H writes the path before each line, -n its number.
+            grepped = re.match(r"(/[^\s:=]+)\.(conf|repo):(?:\d{1,6}:)?", line) or re.match(r"()()\d{1,6}:(?=[a-z_]+ *=)", line)
             if grepped and grepped.group(2) == "repo" and name != grepped.group(1):
                 name, section, path = grepped.group(1), {}, grepped.group()[:-1]
                 found.append((name, section, path))

@@ -17,6 +17,9 @@ _FORMS = (
     # lspci -nn: the last bracket is the id, the first the class
     re.compile(_ADDRESS + r" [^\[]*\[(?P<class>[0-9a-f]{4})\]: .*\[" + _ID + r"\](?: \(.*)?"),
 )
+# lspci without numbers: a class by its name, then vendor and product, which is a number where pci.ids is too old for it.
+_NAMED = re.compile(_ADDRESS + r" (?P<kind>[^:\[]{1,60}): (?P<name>\S.*?)(?: \(rev [0-9a-f]{2}\))?(?: \(prog-if .*\))?")
+_CLASS_NAMES = {"vga compatible controller": "0300", "3d controller": "0302", "bridge": "0680"}
 # Any line that begins a device; what tells a display controller of NVIDIA, by number or by name.
 _HEAD = re.compile(_ADDRESS + r" ")
 _DISPLAY = re.compile(r"(?:030[02]: 10de:|(?:vga compatible|3d|display) controller.*(?:nvidia|\[10de:))")
@@ -29,6 +32,7 @@ NVSWITCH_CLASS = "0680"
 def parse_pci(text):
     """`lspci -Dn` or `lspci -nn` to [{address, id, class}]; an address without a domain gets 0000.
 
+    Of plain `lspci` only NVIDIA's GPUs and NVSwitches have rows, with the id None and the product in brackets, if any, as product.
     fallen: True is a further key of a device whose configuration space reads as ff: it no longer answers on the bus.
     """
     rows, problems = [], []
@@ -36,6 +40,10 @@ def parse_pci(text):
         if not line.strip() or line[0] in " \t":
             continue
         found = next((match for match in (form.fullmatch(line.strip().lower()) for form in _FORMS) if match), None)
+        named = _NAMED.fullmatch(line.strip().lower()) if not found else None
+        if named:
+            rows += _named(named)
+            continue
         if not found:
             problems.append(not_understood(number, line))
             continue
@@ -45,6 +53,20 @@ def parse_pci(text):
         if "(rev ff)" in line.lower():
             rows[-1]["fallen"] = True
     return Parsed(rows, problems)
+
+
+def _named(found):
+    """The row of a device that has a name instead of numbers: none for other vendors' and other kinds."""
+    kind, name, address = _CLASS_NAMES.get(found.group("kind")), found.group("name"), found.group("address")
+    if not kind or not name.startswith("nvidia corporation"):
+        return []
+    number, product = re.search(r" device ([0-9a-f]{4})$", name), re.search(r"\[([^\]]+)\]$", name)
+    row = {"address": address if address.count(":") == 2 else "0000:" + address, "id": "10de:" + number.group(1) if number else None, "class": kind}
+    if product:
+        row["product"] = product.group(1)
+    if "(rev ff)" in found.group():
+        row["fallen"] = True
+    return [row]
 
 
 def parse_pci_drivers(text):
@@ -76,10 +98,15 @@ def parse_device_nodes(text):
 
 def gpus(devices):
     """The NVIDIA display controllers among parse_pci() rows (their audio and USB functions are none)."""
-    return [row for row in devices if row["id"].startswith(NVIDIA + ":") and row["class"] in GPU_CLASSES]
+    return [row for row in devices if _nvidias(row) and row["class"] in GPU_CLASSES]
 
 
 def nvswitches(devices):
     """The NVSwitches among parse_pci() rows: [{address, id}]."""
     return [{"address": row["address"], "id": row["id"]} for row in devices
-            if row["id"].startswith(NVIDIA + ":") and row["class"] == NVSWITCH_CLASS]
+            if _nvidias(row) and row["class"] == NVSWITCH_CLASS]
+
+
+def _nvidias(row):
+    # A row without a number was made for a name of NVIDIA's.
+    return row["id"] is None or row["id"].startswith(NVIDIA + ":")

@@ -28,6 +28,7 @@ def judge(state: Row, wanted: t.Any = None, given: t.Any = None, target: t.Optio
         long_form = _expanded(wanted, stacks_dir, False, facts)
     planned = _planned(long_form, state, facts)
     found = engine.findings(long_form, state, target, planned, accept, facts, purpose)
+    found += [] if found else _unexplained(state)
     asked = [key for key in long_form if key not in NOTES]
     applicable = bool(asked) or _works(state) or any(row["verdict"] != "not_applicable" for row in found)
     not_proven = engine.not_proven(long_form, state) if state else []
@@ -37,6 +38,16 @@ def judge(state: Row, wanted: t.Any = None, given: t.Any = None, target: t.Optio
         "remarks": list(long_form.get("remarks") or []), "components": [], "proof": [], "not_proven": not_proven,
         "plan": actions.ordered([*(planned or {}).get("actions", []), *engine.steps(found)]), "changed": [], "state": state,
     }
+
+
+def _unexplained(state: Row) -> t.List[Row]:
+    """That a recorded run failed, where no rule knows why: what it left behind is not known then."""
+    manager = state.get("package_manager") or {}
+    result, run = manager.get("module_result") or {}, manager.get("run") or {}
+    words = [str(result.get("msg") or "a module failed")] if result.get("failed") or result.get("unreachable") else []
+    words += [str(error) for error in run.get("errors") or []]
+    words += ["%s %s" % (row["reason"].replace("_", " "), row.get("repo") or row.get("package") or "") for row in manager.get("problems") or []]
+    return [engine.finding("probe_failed", "a failed run", "A run failed, and no rule knows why: %s." % words[0].strip().rstrip(".")[:300])] if words else []
 
 
 def _works(state: Row) -> bool:
@@ -106,7 +117,7 @@ def _planned(long_form: Row, state: Row, facts: knowledge.Facts) -> t.Optional[R
         exact = _expanded({key: value for key, value in long_form.items() if key != "name"}, None, True, facts)
         if plan.unserved(exact) or state.get("packages") is None:
             return None
-        gpus = [row["id"] for row in knowledge.usable_gpus(state)]
+        gpus = [row["id"] for row in knowledge.usable_gpus(state) if row["id"]]
         running = None if state.get("container") else (state.get("kernel") or {}).get("running")
         return plan.plan(plan.wanted(exact, facts, gpus, running), state)
     except (stack.StackError, plan.PlanError):

@@ -108,9 +108,10 @@ def initramfs_stale(ctx: Context) -> t.Iterator[Hit]:
     names = {row["name"] for row in held["modules"]}
     configs = {path.rsplit("/", 1)[-1] for path in held.get("configs") or []}
     blacklist = (ctx.state.get("modprobe") or {}).get("blacklist") or {}
+    # Where nothing tells which file a line is from, any file in the initramfs may be it.
     told = [(name, "%s holds %s, which is blacklisted, and not the file that says so (%s)" % (
         image, name, listed(path or "modprobe.d" for path in blacklist[name])))
-        for name in sorted(names & set(blacklist)) if not any(path and path.rsplit("/", 1)[-1] in configs for path in blacklist[name])]
+        for name in sorted(names & set(blacklist)) if not any(path.rsplit("/", 1)[-1] in configs if path else configs for path in blacklist[name])]
     for row in held["modules"]:
         lying = _on_disk(ctx, row)
         if lying and _relative(row["path"]) not in lying:

@@ -80,10 +80,14 @@ class Context:
     @functools.cached_property
     def gpu_names(self) -> t.List[str]:
         """PCI ids (or products) of the NVIDIA GPUs that the node can use, each once, in order."""
-        named = ([gpu.get("id") for gpu in knowledge.usable_gpus(self.state)] or self.target.get("gpus")
+        named = ([gpu.get("id") or self._known(gpu.get("product")) for gpu in knowledge.usable_gpus(self.state)] or self.target.get("gpus")
                  or (self.stack.get("expect") or {}).get("products") or [])
         nvidia = [str(name) for name in named if name and (":" not in str(name) or str(name).lower().startswith("10de:"))]
         return list(dict.fromkeys(nvidia))
+
+    def _known(self, product: t.Optional[str]) -> t.Optional[str]:
+        """A product as lspci names it, where it fits a board."""
+        return product if product and knowledge.gpu(self.facts, product) else None
 
     @functools.cached_property
     def gpus(self) -> t.List[t.Tuple[str, Row]]:

@@ -112,8 +112,9 @@ def running_kernel_not_locked(ctx: Context) -> t.Iterator[Hit]:
     running = (ctx.state.get("kernel") or {}).get("running")
     if _locked(ctx) and running and running != _locked(ctx):
         absent = _absent(ctx)
+        unseen = not ctx.kernels and not (ctx.state.get("boot") or {}).get("entries") and ctx.next_kernel != _locked(ctx)
         yield Hit("%s, locked: %s" % (running, _locked(ctx)), "The node runs kernel %s, the stack names %s%s." % (
-            running, _locked(ctx), ", which is not installed" if absent else ""), do=_bring(ctx) if absent else ())
+            running, _locked(ctx), ", which is not installed" if absent else ""), do=_bring(ctx) if absent or unseen else ())
 
 
 def next_boot_kernel_not_locked(ctx: Context) -> t.Iterator[Hit]:

@@ -86,7 +86,7 @@ def probe_failed(ctx: Context) -> t.Iterator[Hit]:
 NO_EVIDENCE = ("schema", "gathered", "unknown", "unreadable", "not_recorded", "heard", "believed", "os", "container", "space", "kernel.cmdline",
                "package_manager.dkms_guard")
 # An empty list of these is an answer, too.
-LISTS = ("dkms", "packages", "gpus", "gpu_query", "libraries")
+LISTS = ("dkms", "packages", "gpus", "gpu_query", "libraries", "modules.list")
 
 
 def no_evidence(ctx: Context) -> t.Iterator[Hit]:
@@ -103,7 +103,7 @@ def _says_something(value: t.Any, path: str, believed: t.Sequence[str]) -> bool:
         return path in LISTS or any(_says_something(inner, "%s.%s" % (path, key), believed) for key, inner in value.items())
     if isinstance(value, (list, tuple)):
         return bool(value) or path in LISTS
-    return value not in (None, "", False)
+    return value not in (None, "", False) or path == "secure_boot" and value is False
 
 
 def _forbids_acting(ctx: Context, probe: str) -> bool:
