@@ -65,7 +65,8 @@ OTHER_MAJOR = "libnccl2 2.31.2-1+cuda13.4, wanted cuda 12.6"
 
 
 @pytest.mark.parametrize(("lock", "recordings", "verdict", "step"), [
-    ({"cuda": "12.6"}, {"dpkg_list": NEWEST}, "drift", None), ({"cuda": "12.6", "driver": "560.35.05"}, {"dpkg_list": NEWEST}, "broken", None),
+    ({"cuda": "12.6", "nccl": "2.23.4-1+cuda12.6"}, {"dpkg_list": NEWEST}, "drift", None),
+    ({"cuda": "12.6", "driver": "560.35.05"}, {"dpkg_list": NEWEST}, "broken", None),
     ({"nccl": "2.31.2-1+cuda12.6"}, {"dpkg_list": NEWEST}, "drift", ("downgrade_exact", "libnccl2=2.31.2-1+cuda12.6")),
     ({"cuda": "12.6", "nccl": "2.23.4-1+cuda12.6"}, {"apt_policy": POLICY}, "drift", ("install_exact", "libnccl2=2.23.4-1+cuda12.6")),
     ({"cuda": "12.6"}, {"apt_policy": POLICY}, "drift", ("install_exact", "libnccl2=2.23.4-1+cuda12.6")),
