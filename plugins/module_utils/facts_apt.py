@@ -10,6 +10,8 @@ from ansible_collections.lockstep.gpu.plugins.module_utils import parse_apt_run,
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed
 from ansible_collections.lockstep.gpu.plugins.module_utils.probe_kinds import File, Function, Recorded, Special
 
+# Where the result of an Ansible module may stand; the last two are transcripts otherwise.
+_RESULTS = ("ansible_result", "ansible_error", "apt_run", "dnf_run")
 # name: (level, how to take it live); docs/probes.md describes each.
 PROBES = {
     "unattended_upgrades": ("local", Function(capture_apt.apt_conf, "tail -v -n +1 /etc/apt/apt.conf /etc/apt/apt.conf.d/*")),
@@ -43,8 +45,9 @@ def section(reader):
       None where nothing tells. origin: archive or repository, in the tool's words. error: why it would not do it.
     """
     policy = reader.parsed("apt_policy", parse_apt_archive.parse_policy) or {}
-    result = reader.told("ansible_result", lambda text, rc: parse_module_result.parse_module_result(text))
-    run, plan = _runs(reader, result)
+    results = [value for name in _RESULTS for value in [reader.told(name, _result)] if value and ("failed" in value or name in _RESULTS[:2])]
+    result = next((value for value in results if "failed" in value), None)
+    run, plan = _runs(reader, results)
     part = {
         "policy": policy.get("packages"), "policy_sources": policy.get("sources"), "policy_pinned": policy.get("pinned"),
         "madison": reader.parsed("apt_madison", parse_apt_archive.parse_madison),
@@ -52,7 +55,7 @@ def section(reader):
         "history": reader.parsed("apt_history", parse_apt_actions.parse_history, absent=[]),
         "unattended": reader.parsed("unattended_upgrades", parse_apt_actions.parse_unattended, absent=None),
         # Words that are no result are a transcript.
-        "run": run, "module_result": result if result and "failed" in result else None, "locks": _locks(reader, run),
+        "run": run, "module_result": result, "locks": _locks(reader, run),
     }
     recorded = {"holds": reader.parsed("apt_holds", parse_apt_actions.parse_holds), "transaction": plan}
     # Whoever ran apt has it, also where nobody recorded the packages.
@@ -61,26 +64,36 @@ def section(reader):
     return {"package_manager": dict(part, **{key: value for key, value in recorded.items() if value is not None})}
 
 
-def _runs(reader, result):
-    """(what all transcripts say, the transaction that they announce); None where there is no transcript."""
-    simulated = reader.told("apt_simulation", lambda text, rc: Parsed((parse_apt_actions.parse_simulation(text).value, _said(text, rc)), []))
-    told = [_said(result["text"])] if result else []
-    if result and not simulated:
-        # In check mode Ansible's module simulates.
-        simulated = (parse_apt_actions.parse_simulation(result["text"]).value, told.pop())
-    told += [simulated[1]] if simulated else []
-    run = reader.told("apt_run", parse_apt_run.parse_apt_run)
-    told += [run] if run else []
+def _result(text, rc):
+    """A module's result; where it does not say that it failed, the exit status does."""
+    value = parse_module_result.parse_module_result(text).value
+    if value and "failed" in value and value["failed"] is None and rc:
+        value["failed"] = True
+    return Parsed(value, [])
+
+
+def _runs(reader, results):
+    """(what all transcripts say, the transaction that they announce); None where there is no transcript.
+
+    A simulation may stand under any of the names, and in the result of a module in check mode.
+    """
+    told = [value for value in (reader.told(name, _transcript) for name in ("apt_simulation", "apt_run")) if value]
+    told += [_transcript(result["text"]).value for result in results]
     if not told:
         return None, None
-    whole = parse_apt_run.merged(told)
-    plan = whole.pop("transaction")
+    whole = parse_apt_run.merged([said for _steps, said in told])
+    announced = whole.pop("transaction")
+    steps = [one for one, _said in told if one]
     # The steps of a simulation have versions; the lists above them have names.
-    return whole, (simulated and simulated[0]) or plan
+    moving = next((one for one in steps if any(one[kind] for kind in parse_apt_actions.KINDS)), None)
+    return whole, moving or announced or next(iter(steps), None)
 
 
-def _said(text, rc=0):
-    return parse_apt_run.parse_apt_run(text, rc).value
+def _transcript(text, rc=0):
+    """(the steps of a simulation or None, what else it says)."""
+    result = parse_module_result.parse_module_result(text).value
+    text = result["text"] if result and "failed" in result else text
+    return Parsed((parse_apt_actions.parse_simulation(text).value, parse_apt_run.parse_apt_run(text, rc).value), [])
 
 
 def _locks(reader, run):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 
 from ansible_collections.lockstep.gpu.plugins.module_utils import parse_controller
+from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed
 from ansible_collections.lockstep.gpu.plugins.module_utils.probe_kinds import NOT_FOUND_RC, Function, Recorded
 
 
@@ -32,7 +33,7 @@ def section(reader):
     reboot was refused because of it. facts: the plain facts that a play had.
     """
     errors = [error for error in (reader.told("ansible_error", parse_controller.parse_ansible_error),
-                                  reader.told("ansible_result", parse_controller.parse_ansible_result)) if error]
+                                  *(reader.told(name, _of_a_result) for name in ("ansible_result", "apt_run", "dnf_run"))) if error]
     inventory = reader.told("ansible_inventory", parse_controller.parse_inventory)
     return {"controller": {
         "ansible": reader.parsed("ansible_version", parse_controller.parse_ansible_version),
@@ -42,6 +43,11 @@ def section(reader):
         "local_reboot_refused": any(error["local_reboot"] for error in errors),
         "facts": reader.told("ansible_facts", parse_controller.parse_facts),
     }}
+
+
+def _of_a_result(text, rc):
+    """What the result of a module says; a transcript of a package manager is none."""
+    return parse_controller.parse_ansible_result(text, rc) if '"msg"' in text or "FAILED!" in text else Parsed(None, [])
 
 
 def _target(reader):

@@ -72,12 +72,12 @@ def section(reader):
 def _answers(reader):
     """What dnf's files and outputs say; None for what is not known, or not there."""
     # Ansible's dnf module quotes dnf.
-    result = _quoted(reader.seen("ansible_result"))
+    results = [_quoted(reader.seen(name)) for name in ("ansible_result", "ansible_error", "apt_run")]
     run, plan = (reader.told(name, _transcript) for name in ("dnf_run", "dnf_transaction"))
-    both = [one for one in (plan, run, result) if one]
+    both = [one for one in (plan, run, *results) if one]
     return {
         "states": _module_states(reader),
-        "modules": reader.told("dnf_modules", _or_failure(parse_dnf.parse_dnf_modules)),
+        "modules": reader.told("dnf_modules", _or_failure(_streams)),
         "locks": _locks(reader),
         "config": reader.parsed("dnf_config", parse_dnf.parse_dnf_config, absent=None),
         "repos": reader.parsed("dnf_repos", parse_dnf.parse_dnf_repos, absent=None),
@@ -115,12 +115,16 @@ _QUIET = re.compile(r"Complete!|Nothing to do|Last metadata|Dependencies resolve
 
 def _transcript(text, rc):
     """Parser of dnf_run and dnf_transaction: {problems, plan}. dnf ends with 1 also where it was told to assume no."""
+    result = parse_module_result.parse_module_result(text).value
+    quoted = result is not None and "failed" in result
+    # What the result of a module says beside dnf's words, the other sections read.
+    text = result["text"] if quoted else text
     problems = parse_dnf_run.parse_dnf_run(text).value
     plan, strange = parse_dnf_plan.parse_dnf_plan(text)
-    if not problems and plan is None and (text.strip() or rc) and not _QUIET.search(text):
+    if not quoted and not problems and plan is None and (text.strip() or rc) and not _QUIET.search(text):
         return Parsed(None, ["nothing in it is known (exit status %d): %s" % (rc, shown(" ".join(text[-200:].split())))])
     done = rc == 0 and not problems and bool(re.search(r"^(Complete!|Nothing to do)", text, re.MULTILINE))
-    present = parse_dnf_run.parse_present(text)
+    present = parse_dnf_run.parse_present(text).value
     return Parsed({"problems": problems, "plan": plan, "done": done, "present": present}, strange)
 
 
@@ -130,7 +134,7 @@ def _quoted(seen):
         return None
     # The results of Ansible's dnf module are a list of sentences.
     text = (parse_module_result.parse_module_result("%s\n%s" % (seen.out, seen.err)).value or {}).get("text") or ""
-    problems, present = parse_dnf_run.parse_dnf_run("%s\n%s" % (seen.out, seen.err)).value, parse_dnf_run.parse_present(text)
+    problems, present = parse_dnf_run.parse_dnf_run("%s\n%s" % (seen.out, seen.err)).value, parse_dnf_run.parse_present(text).value
     return {"problems": problems, "plan": None, "done": False, "present": present} if problems or present else None
 
 
@@ -144,7 +148,13 @@ def _module_states(reader):
     """The streams that the node's files name; {} on an RPM system where nobody has chosen any."""
     if _no_file(reader, "dnf_module_states"):
         return {}
-    return reader.parsed("dnf_module_states", parse_dnf.parse_dnf_module_states, absent=None)
+    return reader.parsed("dnf_module_states", _streams, absent=None)
+
+
+def _streams(text):
+    """The streams of modules, by dnf's files or by its table, whichever it is."""
+    files = re.search(r"^(==> /|(state|stream|profiles)[ \t]*=)", text, re.MULTILINE)
+    return parse_dnf.parse_dnf_module_states(text) if files or not text.strip() else parse_dnf.parse_dnf_modules(text)
 
 
 def _locks(reader):

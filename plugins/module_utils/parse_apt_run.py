@@ -39,6 +39,9 @@ _LOCKS = (
     re.compile(r"Could not get lock (?P<path>/[^\s;]+?)\.?"
                r"(?:;? (?:It|it) is held by process (?P<pid>\d+)(?: \((?P<process>[^)]*)\))?| - open \(11\b|\s*$)"),
     re.compile(r"Unable to (?:acquire|lock) the [a-z ]+ \((?P<path>/[^)\s]+?)/?\), is another process using it"),
+    # The same in other languages, by what stays: the lock's path and its holder.
+    re.compile(r"^E: [^/]*(?P<path>/var/(?:lib/dpkg|lib/apt|cache/apt)/[\w/-]*lock[\w-]*)\b[^(]*?\b(?P<pid>\d+) \((?P<process>[^)]*)\)"),
+    re.compile(r"^E: [^/]*(?P<path>/var/(?:lib/dpkg|lib/apt|cache/apt)/[\w/-]*lock[\w-]*) - open \(11\b"),
     re.compile(r"dpkg (?:frontend|database|frontend/database|status database)?(?: area)?(?: lock)? ?(?:was|is) locked by another process"
                r"(?: with pid (?P<pid>\d+))?"),
     re.compile(r"Failed to lock apt for exclusive operation"),

@@ -95,7 +95,7 @@ def parse_present(text):
                 found.pop(row["name"], None) if found.get(row["name"]) == parse_rpm.evr(row) else None
             else:
                 found[row["name"]] = parse_rpm.evr(row)
-    return found
+    return Parsed(found, [])
 
 
 def _problems(line):

@@ -64,8 +64,12 @@ def parse_rows(text):
     (${Status}, three words); dpkg-query's default "name version"; the table of `dpkg -l` and `dpkg-query -l`, with its header
     or without; `apt list --installed`. Formats: dpkg-query(1), apt(8).
     """
-    rows, problems = [], []
+    rows, problems, before = [], [], ""
     for number, line in enumerate(text.splitlines(), 1):
+        # In longer languages a line of the heading goes on below.
+        broken, before = before.startswith("| ") and before.endswith("/") and line[:1] == " ", line.strip()
+        if broken:
+            continue
         row = _row([column.strip() for column in line.split("\t")]) if "\t" in line else _loose_row(line.rstrip())
         if row:
             rows.append(row)

@@ -28,8 +28,9 @@ def parse_module_result(text):
     results = found.get("results") if isinstance(found.get("results"), list) else []
     parts = [row for row in results if isinstance(row, dict)]
     words = [row[key] for row in [found, *parts] for key in _TEXTS if isinstance(row.get(key), str) and row[key].strip()]
-    # The dnf module lists what it did.
-    words += [row for row in results if isinstance(row, str) and row.strip()]
+    # The dnf module lists what it did, and what it could not do.
+    failures = found.get("failures") if isinstance(found.get("failures"), list) else []
+    words += [row for row in (*results, *failures) if isinstance(row, str) and row.strip()]
     invocation = found.get("invocation")
     args = invocation.get("module_args") if isinstance(invocation, dict) else None
     return Parsed(dict(found, text="\n".join(words) + "\n", args=args if isinstance(args, dict) else {}, failed=found.get("failed")), [])

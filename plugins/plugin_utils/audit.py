@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import typing as t
 
-from . import actions, claim, engine, knowledge, plan, stack
+from . import actions, claim, engine, evidence, knowledge, plan, stack
 
 Row = t.Dict[str, t.Any]
 NOTES = (*stack.NOTES, "os")
@@ -32,6 +32,8 @@ def judge(state: Row, wanted: t.Any = None, given: t.Any = None, target: t.Optio
     asked = [key for key in long_form if key not in NOTES]
     applicable = bool(asked) or _works(state) or any(row["verdict"] != "not_applicable" for row in found)
     not_proven = engine.not_proven(long_form, state) if state else []
+    not_proven += [{"subject": name, "reason": "nothing that was read says anything about it"}
+                   for name in (evidence.unseen(long_form, state, facts) if state else [])]
     not_proven += [{"subject": "given", "reason": "not understood: %s" % words} for words in unread]
     return {
         "stack": long_form.get("name"), "verdict": engine.verdict(found, applicable), "findings": found,
