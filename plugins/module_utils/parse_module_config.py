@@ -20,6 +20,8 @@ _GREPPED = re.compile(r"(?P<path>/[^:\s]+):(?:\d+:)? *(?P<line>.*)")
 _FILE = re.compile(r"(?:.*/)?(?P<file>[\w-]{1,100}\.ko(?:\.\w{2,3})?)")
 _KERNEL = re.compile(r"(?:.*/)?lib/modules/(?P<kernel>[^/]{1,200})/")
 _CONFIG = re.compile(r"/?(?:etc|usr/lib|lib|run)/modprobe\.d/.+")
+# The GSP's firmware, which has to be the driver's own: usr/lib/firmware/nvidia/535.129.03/gsp_ga10x.bin
+_FIRMWARE = re.compile(r"lib/firmware/nvidia/(\d{3}\.\d{1,3}(?:\.\d{1,3})?)/gsp")
 _IMAGE = re.compile(r"Image: (?P<path>/\S+)")
 _OPTION = re.compile(r"(?P<key>[\w.-]{1,100})(?:=(?P<value>\S*))?")
 
@@ -92,11 +94,11 @@ def cmdline_blacklist(cmdline):
 
 
 def parse_initramfs(text):
-    """`lsinitrd` or `lsinitramfs` to {image, modules: [{name, kernel, path}], configs: [files of modprobe.d]}.
+    """`lsinitrd` or `lsinitramfs` to {image, modules: [{name, kernel, path}], configs: [files of modprobe.d], firmware: [versions of the driver]}.
 
     Other lines name other files, or are the tool's own head; a filtered list (grep) is as good.
     """
-    value = {"image": None, "modules": [], "configs": []}
+    value = {"image": None, "modules": [], "configs": [], "firmware": []}
     for line in text.splitlines():
         line = line.rstrip()[:2000].split(" -> ")[0]
         # `ls -l` columns come before the path.
@@ -108,6 +110,9 @@ def parse_initramfs(text):
             row = {"name": underscored(MODULE_SUFFIX.sub("", module.group("file"))), "kernel": kernel.group("kernel") if kernel else None,
                    "path": path}
             value["modules"] += [row] if row not in value["modules"][-50:] else []
+        elif _FIRMWARE.search(path):
+            version = _FIRMWARE.search(path).group(1)
+            value["firmware"] += [version] if version not in value["firmware"] else []
         elif _CONFIG.fullmatch(path):
             value["configs"].append("/" + path.lstrip("/"))
     return Parsed(value, [])

@@ -102,7 +102,7 @@ def _relative(path: t.Optional[str]) -> str:
 def initramfs_stale(ctx: Context) -> t.Iterator[Hit]:
     """What the initramfs holds is what the configuration and the disk have: it loads its own copies, before the disk is there."""
     held = ctx.state.get("initramfs") or {}
-    if ctx.container or not held.get("modules"):
+    if ctx.container or not held.get("modules") and not held.get("firmware"):
         return
     image = held.get("image") or "the initramfs"
     names = {row["name"] for row in held["modules"]}
@@ -116,6 +116,12 @@ def initramfs_stale(ctx: Context) -> t.Iterator[Hit]:
         lying = _on_disk(ctx, row)
         if lying and _relative(row["path"]) not in lying:
             told.append((row["name"], "%s holds %s, but the module of that kernel on the disk is %s" % (image, row["path"], listed(lying))))
+    disk = {row["version"] for row in (ctx.state.get("modules") or {}).get("files") or []
+            if row.get("kernel") == ctx.kernel and row["name"].startswith("nvidia") and row["version"]} if ctx.kernel else set()
+    firmware = [version for version in held.get("firmware") or [] if disk and version not in disk]
+    if firmware and len(firmware) == len(held["firmware"]):
+        told.append(("firmware %s" % listed(firmware), "%s holds the firmware of driver %s, but the module on the disk is %s" % (
+            image, listed(firmware), listed(disk))))
     if told:
         yield Hit("%s: %s" % (image, listed({name for name, _text in told})), "%s." % "; ".join(text for _name, text in told),
                   do=() if ctx.plan else (step("rebuild_initramfs", ctx.kernel), step("reboot_once")))
