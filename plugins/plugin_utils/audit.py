@@ -29,11 +29,15 @@ def judge(state: Row, wanted: t.Any = None, given: t.Any = None, target: t.Optio
     planned = _planned(long_form, state, facts)
     found = engine.findings(long_form, state, target, planned, accept, facts, purpose)
     found += [] if found else _unexplained(state)
+    unseen = evidence.unseen(long_form, state, facts) if state else []
+    if state and purpose == "audit" and engine.verdict(found) == "in_sync" and not evidence.seen(long_form, state, facts):
+        # Silence of the rules is no news where nothing was seen.
+        found.append(engine.finding("no_evidence", ", ".join(unseen), "Nothing that was read says anything about %s." % ", ".join(unseen)))
     asked = [key for key in long_form if key not in NOTES]
     applicable = bool(asked) or _works(state) or any(row["verdict"] != "not_applicable" for row in found)
     not_proven = engine.not_proven(long_form, state) if state else []
     not_proven += [{"subject": name, "reason": "nothing that was read says anything about it"}
-                   for name in (evidence.unseen(long_form, state, facts) if state else [])]
+                   for name in unseen]
     not_proven += [{"subject": "given", "reason": "not understood: %s" % words} for words in unread]
     return {
         "stack": long_form.get("name"), "verdict": engine.verdict(found, applicable), "findings": found,

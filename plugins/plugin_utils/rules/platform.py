@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.lockstep.gpu.plugins.plugin_utils import knowledge
+from ansible_collections.lockstep.gpu.plugins.plugin_utils import evidence, knowledge
 
 from .context import Context, Hit
 
@@ -82,28 +82,10 @@ def probe_failed(ctx: Context) -> t.Iterator[Hit]:
                   context="acting" if ctx.purpose == "install" and _forbids_acting(ctx, probe) else "default")
 
 
-# What the state says about itself, and what every machine has.
-NO_EVIDENCE = ("schema", "gathered", "unknown", "unreadable", "not_recorded", "heard", "believed", "os", "container", "space", "kernel.cmdline",
-               "package_manager.dkms_guard")
-# An empty list of these is an answer, too.
-LISTS = ("dkms", "packages", "gpus", "gpu_query", "libraries", "modules.list")
-
-
 def no_evidence(ctx: Context) -> t.Iterator[Hit]:
     """Something is known about the node beside what was claimed of it."""
-    if ctx.purpose == "audit" and ctx.state and not any(
-            _says_something(value, key, ctx.state.get("believed") or []) for key, value in ctx.state.items()):
+    if ctx.purpose == "audit" and ctx.state and not evidence.any_of(ctx.state):
         yield Hit("node", "Nothing of this node could be read that says anything about it.")
-
-
-def _says_something(value: t.Any, path: str, believed: t.Sequence[str]) -> bool:
-    if path in NO_EVIDENCE or path in believed:
-        return False
-    if isinstance(value, t.Mapping):
-        return path in LISTS or any(_says_something(inner, "%s.%s" % (path, key), believed) for key, inner in value.items())
-    if isinstance(value, (list, tuple)):
-        return bool(value) or path in LISTS
-    return value not in (None, "", False) or path == "secure_boot" and value is False
 
 
 def _forbids_acting(ctx: Context, probe: str) -> bool:
