@@ -48,7 +48,7 @@ def section(reader):
         "services": reader.parsed("services", parse_host.parse_services, absent={}),
         "host": dict(settings, unit_files=reader.parsed("unit_files", parse_host.parse_unit_files),
                      acs=reader.parsed("pci_acs", parse_host.parse_acs)),
-        "rdma_ports": reader.parsed("rdma_ports", parse_host.parse_rdma_ports),
+        "rdma_ports": reader.parsed("rdma_ports", parse_host.parse_rdma_ports, absent=[]),
         "nics": reader.parsed("nics", parse_host.parse_nics),
         "gpu_modes": reader.told("nvidia_smi_modes", parse_host.parse_gpu_modes),
         "gpu_list": reader.told("nvidia_smi_list", lambda text, rc: parse_host.parse_gpu_list(text)),

@@ -43,7 +43,10 @@ class Observation(namedtuple("Observation", ["rc", "out", "err", "reason"])):
         if isinstance(PROBES.get(name), Recorded):
             # A transcript's exit status is the program's own: podman ends with 127 for what is not in a container.
             return self.rc == NOT_FOUND_RC and (not said or said.endswith(("command not found", ": not found")))
-        missing_file = self.rc == 1 and said.endswith(_NO_SUCH_FILE) and (bool(self.err.strip()) or "\n" not in said)
+        lines = said.splitlines() if not (self.err.strip() and self.out.strip()) else []
+        # grep and ls end with 2 where nothing of what they were asked for is there.
+        none_there = self.rc == 2 and bool(lines) and all(line.endswith(_NO_SUCH_FILE) for line in lines)
+        missing_file = none_there or self.rc == 1 and said.endswith(_NO_SUCH_FILE) and (bool(self.err.strip()) or "\n" not in said)
         return self.rc == NOT_FOUND_RC or missing_file and not isinstance(PROBES.get(name), Command)
 
     def why(self):
