@@ -90,6 +90,34 @@ def version_differs(ctx: Context) -> t.Iterator[Hit]:
             newer = [knowledge.numbers("%s %s" % (one["release"], one["build"] or "")) for one in (version, want or {})]
             move = step("downgrade_exact" if newer[0] > newer[1] else "install_exact", "OFED %s" % label(ctx))
             yield Hit("%s %s, wanted %s" % (what, text, label(ctx)), "%s is %s, the claim's OFED is %s." % (what, text, label(ctx)), do=(move,))
+    yield from _other_doca(ctx)
+    yield from _other_inbox(ctx)
+
+
+def _other_doca(ctx: Context) -> t.Iterator[Hit]:
+    """Packages of DOCA-Host, whose version is DOCA's own, of another release than the claimed one."""
+    doca = str((ctx.stack.get("ofed") or {}).get("doca") or "")
+    profiles = [name for name in sorted(ctx.packages) if re.fullmatch(r"doca-(ofed|all|networking|ofed-userspace)", name.partition(":")[0])]
+    for name in (profiles or [name for name in ctx.packages if name == "doca-host"]) if re.fullmatch(r"\d+\.\d+(\.\d+)?", doca) else ():
+        version = str(ctx.packages[name].get("version") or "")
+        have, want = knowledge.numbers(re.split(r"[-+~]", version)[0]), knowledge.numbers(doca)
+        if re.match(r"\d+\.\d+\.\d+", version) and have[:len(want)] != want:
+            yield Hit("%s %s, wanted %s" % (name, version, doca), "%s is %s, the claim's DOCA is %s." % (name, version, doca),
+                      do=(step("downgrade_exact" if have > want else "install_exact", "%s %s" % (name, doca)),))
+
+
+def _other_inbox(ctx: Context) -> t.Iterator[Hit]:
+    """The distribution's own stack is asked for, and the vendor's packages, or another release of it, are there."""
+    want = (ctx.stack.get("ofed") or {}).get("version")
+    name = next((name for name in ("rdma-core", "libibverbs1", "libibverbs") if name in ctx.packages), None)
+    if provider(ctx) != "inbox" or not name or not want:
+        return
+    version = str(ctx.packages[name].get("version") or "")
+    numbers = knowledge.numbers(str(want))
+    if "mlnx" in version.lower() or re.match(r"\d+\.\d", version) and knowledge.numbers(re.split(r"[-+~]", version)[0])[:len(numbers)] != numbers:
+        yield Hit("%s %s, wanted %s" % (name, version, want), "%s is %s, the claim asks for the distribution's own %s." % (name, version, want),
+                  do=(step("manual", "remove MLNX_OFED or DOCA, then install the distribution's RDMA packages"),) if "mlnx" in version.lower() else
+                  (step("install_exact", "%s %s" % (name, want)),))
 
 
 def inbox_modules(ctx: Context) -> t.List[str]:

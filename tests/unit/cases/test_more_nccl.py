@@ -160,3 +160,16 @@ SET = "t:19:19 [3] NCCL INFO NCCL_SOCKET_IFNAME set by environment to eth2\n"
     ({"nccl_conf": "NCCL_SOCKET_IFNAME=eth2\n", "ip_addresses": "bond0  eth2  lo\n"}, False)])
 def test_an_interface_that_is_not_there(recordings, speaks):
     assert found(judged({}, **recordings), "nccl_ifname_matches_nothing") == ([("eth2", "error", "broken")] if speaks else [])
+
+
+def test_builds_that_dnf_would_bring_or_does_not_put_together():
+    given = {"os": "rocky-9.5", "lock": {"nccl": "2.23.4-1+cuda12.6"}}
+    table = ("Dependencies resolved.\n Package        Arch     Version                Repository             Size\nUpgrading:\n"
+             " libnccl        x86_64   2.31.2-1+cuda13.4      cuda-rhel9-x86_64      250 M\n\nTransaction Summary\nUpgrade  1 Package\n\nOperation aborted.\n")
+    record = judged(given, dnf_transaction=failed(table), rpm_list="libnccl 2.23.4 1+cuda12.6 x86_64\n")
+    assert found(record, "nccl_cuda_major_differs") == [("libnccl 2.31.2-1+cuda13.4, wanted cuda 12.6", "error", "drift")]
+    missing = "  - nothing provides libnccl = 2.28.9-1+cuda13.0 needed by libnccl-devel-2.28.9-1+cuda13.0.x86_64 from cuda-rhel9-x86_64\n"
+    record = judged(given, dnf_run=failed("Error: \n Problem: cannot install the best candidate for the job\n" + missing),
+                    rpm_list="libnccl 2.23.4 1+cuda12.6 x86_64\n")
+    assert [row[1:] for row in found(record, "nccl_dev_runtime_split")] == [("error", "drift")]
+    assert ("install_exact", "libnccl-devel-2.23.4-1+cuda12.6") in steps(record)

@@ -99,3 +99,15 @@ def test_two_stacks_in_one_transaction(probe, text, words):
     row, = [row for row in record["findings"] if row["code"] == "mixed_rdma_stack"]
     assert (row["severity"], row["verdict"]) == ("error", "blocked") and all(word in row["subject"] + row["message"] for word in words)
     assert record["plan"][0]["action"] == "fail_preflight"
+
+
+@pytest.mark.parametrize(("lock", "recordings", "subject"), [
+    ({"doca": "2.9.3"}, {"dpkg_list": "doca-ofed\t2.9.1-018000\tii \n", "ofed_info": "OFED-internal-24.10-1.1.4:\n"}, "doca-ofed 2.9.1-018000, wanted 2.9.3"),
+    ({"doca": "2.9.3"}, {"dpkg_list": "doca-ofed\t2.9.3-0.3.4\tii \n", "ofed_info": "OFED-internal-24.10-3.2.5:\n"}, None),
+    ({"ofed": {"provider": "inbox", "version": "50.0"}}, {"dpkg_list": "rdma-core\t2410mlnx54-1.2410068\tii \n"},
+     "rdma-core 2410mlnx54-1.2410068, wanted 50.0"),
+    ({"ofed": {"provider": "inbox", "version": "50.0"}}, {"dpkg_list": "rdma-core\t50.0-2build2\tii \n"}, None),
+    ({"ofed": "24.10-0.7.0"}, {"dpkg_list": "rdma-core\t2410mlnx54-1.2410068\tii \nmlnx-ofed-kernel-dkms\t24.10.OFED.24.10.0.7.0.1-1\tii \n"}, None)])
+def test_a_stack_of_another_release(lock, recordings, subject):
+    record = judged({"os": "ubuntu-24.04", "lock": lock}, **recordings)
+    assert found(record, "package_version_differs") == ([(subject, "error", "drift")] if subject else [])
