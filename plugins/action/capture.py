@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
@@ -15,6 +16,7 @@ from ansible.plugins.action import ActionBase
 
 from ansible_collections.lockstep.gpu.plugins.module_utils.bundle import MANIFEST, to_bundle
 from ansible_collections.lockstep.gpu.plugins.module_utils.probe import Observation
+from ansible_collections.lockstep.gpu.plugins.module_utils.probes import LEVELS
 from ansible_collections.lockstep.gpu.plugins.plugin_utils.redact import redacted
 
 
@@ -48,13 +50,17 @@ class ActionModule(ActionBase):
     def run(self, tmp=None, task_vars=None):
         """Observe the node, redact on request, write the bundle. Raises AnsibleActionFail when it cannot be written."""
         super().run(tmp, task_vars)
+        dummy, arguments = self.validate_argument_spec(argument_spec={
+            "dest": {"type": "path", "required": True}, "redact": {"type": "bool", "default": False}, "probe_timeout": {"type": "float"},
+            "gather": {"type": "list", "elements": "str", "choices": list(LEVELS)}})
         result = self._execute_module(module_name="lockstep.gpu.capture", module_args=self._task.args, task_vars=task_vars)
         observations, node = result.pop("observations", None), result.pop("node", None)
         if observations is None:
             return result
+        # Older ansible-core marks texts of nodes with types of its own, which are no plain text to YAML.
+        observations = json.loads(json.dumps(observations))
         seen = {name: Observation(**dict({"rc": None}, **row)) for name, row in observations.items()}
-        arguments = result.get("invocation", {}).get("module_args") or self._task.args
-        if arguments.get("redact") not in (None, False, "no", "false"):
+        if arguments.get("redact"):
             seen = redacted(seen, [node, task_vars.get("inventory_hostname"), task_vars.get("ansible_host")])
         manifest, texts = to_bundle(seen)
         try:

@@ -17,8 +17,8 @@ from ansible_collections.lockstep.gpu.plugins.plugin_utils import audit, engine,
 RECORD = "__gpu_validate_record"
 
 
-def judged(known, name, purpose, lock=None):
-    """The record of a host whose state was registered as `name`; known: its variables; lock: what counts where no stack is named.
+def judged(known, name, purpose, wanted=None):
+    """The record of a host whose state was registered as `name`; known: its variables; wanted: what counts where it names no stack.
 
     All hosts are judged here, in one process: facts and stacks are read once for a fleet, not once a node.
     """
@@ -28,23 +28,23 @@ def judged(known, name, purpose, lock=None):
     if read.get("failed") or read.get("unreachable"):
         return audit.unreadable({"task": "Read the node's state", "result": read})
     accept = known.get("lockstep_accept") or []
-    given = dict(read.get("given") or {}, lock=lock) if lock else read.get("given")
     try:
-        return audit.judge((read.get("ansible_facts") or {}).get("lockstep") or {}, known.get("lockstep_stack"), given, known.get("lockstep_target"),
-                           [accept] if isinstance(accept, str) else accept, known.get("lockstep_stacks_dirs"), purpose)
+        return audit.judge((read.get("ansible_facts") or {}).get("lockstep") or {}, known.get("lockstep_stack") or wanted,
+                           read.get("given"), known.get("lockstep_target"), [accept] if isinstance(accept, str) else accept,
+                           known.get("lockstep_stacks_dirs"), purpose)
     except stack.StackError as error:
         return audit.refused(error.code, str(error))
     except (engine.AcceptError, engine.TargetError) as error:
         return audit.refused("stack_invalid", str(error))
 
 
-def records_of(task_vars, name=None, purpose="audit", lock=None):
+def records_of(task_vars, name=None, purpose="audit", wanted=None):
     """({host: record} of every host of the play, [hosts that the run has not come to yet]); the rest: of judged()."""
     present = task_vars.get("ansible_play_hosts") or []
     found, waiting = {}, []
     for host in task_vars["ansible_play_hosts_all"]:
         variables = task_vars["hostvars"][host]
-        known = variables.get(RECORD) or (judged(variables, name, purpose, lock) if name else None)
+        known = variables.get(RECORD) or (judged(variables, name, purpose, wanted) if name else None)
         if not known:
             # Left the play without a record: lost on the way, or one more failure while the first was told.
             message = "The run ended on this node before it was judged."
@@ -80,8 +80,8 @@ class ActionModule(ActionBase):
         result = super().run(tmp, task_vars)
         dummy, arguments = self.validate_argument_spec({
             "path": {"type": "path", "required": True}, "show": {"type": "bool", "default": True}, "judge": {"type": "str"},
-            "purpose": {"type": "str", "choices": ["audit", "install"], "default": "audit"}, "lock": {"type": "dict"}})
-        nodes, waiting = records_of(task_vars, arguments["judge"], arguments["purpose"], arguments["lock"])
+            "purpose": {"type": "str", "choices": ["audit", "install"], "default": "audit"}, "wanted": {"type": "dict"}})
+        nodes, waiting = records_of(task_vars, arguments["judge"], arguments["purpose"], arguments["wanted"])
         if arguments["show"]:
             Display().display("\n" + report.table({host: row for host, row in nodes.items() if host not in waiting}))
         try:

@@ -42,7 +42,11 @@ def folders(term):
     path = pathlib.Path(str(term)).expanduser().absolute()
     if (path / MANIFEST).exists():
         return [path]
-    found = sorted(manifest.parent for manifest in path.glob("*/" + MANIFEST)) if path.is_dir() else []
+    if not str(term).strip() or not path.exists():
+        raise AnsibleLookupError("%s does not exist" % (path if str(term).strip() else "a bundle without a name"))
+    if path.is_file():
+        raise AnsibleLookupError("%s is a file; name its folder" % path)
+    found = sorted(manifest.parent for manifest in path.glob("*/" + MANIFEST))
     if not found:
         raise AnsibleLookupError("%s is no bundle and holds none: there is no %s in it or one level below" % (path, MANIFEST))
     return found

@@ -32,8 +32,8 @@ options:
         here, against its C(lockstep_stack), and all of them at once.
       - C(lockstep_accept), C(lockstep_target) and C(lockstep_stacks_dirs) count, too.
     type: str
-  lock:
-    description: A claim in short words (kernel, driver, cuda and so on), which counts for hosts that have no C(lockstep_stack).
+  wanted:
+    description: A stack or a claim, which counts for hosts that have no C(lockstep_stack).
     type: dict
   purpose:
     description: V(audit) to judge what is there; V(install) where a change is at hand and what is unknown must stop it.

@@ -51,7 +51,7 @@ def test_an_accepted_finding_no_longer_fails(play):
 
 def test_a_claim_and_a_lock_file_decide_instead_of_the_bundle(play, tmp_path):
     (tmp_path / "lock.yml").write_text("kernel: 5.4.0-81-generic\ndriver: 470.57.02\n")
-    for wanted in ({"lockstep_stack": {"kernel": "5.4.0-81-generic", "driver": "470.57.02"}}, {"lockstep_lock": str(tmp_path / "lock.yml")}):
+    for wanted in ({"lockstep_stack": {"kernel": "5.4.0-81-generic", "driver": "470.57.02"}}, {"lockstep_lock": "lock.yml"}):
         status, output, nodes = play("audit", lockstep_bundle=str(CASES / "dkms-01" / "main"), **wanted)
         assert status != 0 and nodes["main"]["verdict"] in ("drift", "broken"), output
 
@@ -65,10 +65,32 @@ def test_a_bundle_that_cannot_be_used_is_unknown(play, tmp_path, text, words):
     assert "Traceback" not in output
 
 
-def test_no_bundle_and_no_node_are_errors(play):
-    for arguments in ({"lockstep_bundle": "nowhere"}, {}, {"lockstep_hosts": "typo"}):
-        status, output, dummy = play("audit", **arguments)
-        assert status != 0 and ("no bundle" in output or "No host of the inventory" in output), output
+@pytest.mark.parametrize("arguments, variables, inventory, words", [
+    ([], {"lockstep_bundle": "nowhere"}, None, "does not exist"), ([], {"lockstep_bundle": []}, None, "none is named"),
+    ([], {"lockstep_bundle": ""}, None, "none is named"), ([], {"lockstep_bundle": [5]}, None, "none is named"),
+    ([], {}, None, "No host of the inventory"), ([], {"lockstep_hosts": "typo"}, LOCAL, "No host of the inventory"),
+    ([], {}, LOCAL, "Say what the nodes are judged against"), ([], {"lockstep_stak": "debian13-550"}, LOCAL, "Say what the nodes are judged against"),
+    (["--limit", "node1"], {"lockstep_bundle": str(CASES / "dkms-01")}, LOCAL, "Name the bundles that you want"),
+    ([], {"lockstep_lock": "nowhere.yml"}, LOCAL, "nowhere.yml"), ([], {"lockstep_lock": "hosts.ini"}, LOCAL, "The lock can be read"),
+])
+def test_an_audit_of_nothing_is_an_error(play, arguments, variables, inventory, words):
+    status, output, dummy = play("audit", *arguments, inventory=inventory, **variables)
+    assert status != 0 and words in " ".join(output.split()), output
+
+
+def test_a_misspelt_lock_is_an_error(play, tmp_path):
+    (tmp_path / "lock.yml").write_text("drivr: 550.163.01\n")
+    status, output, dummy = play("audit", inventory=LOCAL, lockstep_lock="lock.yml")
+    assert status != 0 and "drivr" in output and "candidates: driver" in " ".join(output.split()), output
+
+
+def test_a_bundle_of_which_nothing_was_wanted_is_seen_to_be_so(play, tmp_path):
+    """uname alone says nothing about a driver."""
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "bundle.yml").write_text("given: {lock: {driver: 550.163.01}}\ninputs: [{probe: uname_r, file: u, rc: 0}]\n")
+    (tmp_path / "one" / "u").write_text("6.12.117+deb13-amd64\n")
+    status, output, nodes = play("audit", lockstep_bundle=str(tmp_path / "one"))
+    assert status != 0 and [row["code"] for row in nodes["one"]["findings"]] == ["no_evidence"], output
 
 
 @pytest.mark.parametrize("variables, status, verdict", [

@@ -34,7 +34,12 @@ def test_names_that_occur_twice_carry_their_folder(folder):
     assert [row["name"] for row in look(folder / "a", folder / "b", folder / "a" / "one")] == ["a-one", "two", "b-one"]
 
 
-@pytest.mark.parametrize("name", ["a/notes", "nowhere", ""])
-def test_nothing_there_is_an_error(folder, name):
-    with pytest.raises(AnsibleLookupError, match="no bundle"):
+@pytest.mark.parametrize("name, words", [("a/notes", "is no bundle"), ("nowhere", "does not exist"), ("a/one/bundle.yml", "name its folder")])
+def test_nothing_there_is_an_error(folder, name, words):
+    with pytest.raises(AnsibleLookupError, match=words):
         look(folder / name)
+
+
+def test_a_name_is_needed():
+    with pytest.raises(AnsibleLookupError, match="without a name"):
+        look("")
