@@ -99,6 +99,6 @@ def _transcript(text, rc=0):
 def _locks(reader, run):
     """Who holds a lock: by what a run said, and by the locks themselves."""
     seen = reader.parsed("apt_locks", parse_apt.parse_lock_holders)
-    if run is None and seen is None:
+    if seen is None and not (run and run["locks"]):
         return None
     return parse_apt_run.holders((run["locks"] if run else []) + (seen or []))

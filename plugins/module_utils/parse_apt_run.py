@@ -73,6 +73,7 @@ _INTERRUPTED = re.compile(r"dpkg was interrupted, you must manually run")
 _LATER = re.compile(r"A later version is already installed"
                     r"|will not downgrade (?P<name>%s) from (?:version )?(?P<have>\S+?) to (?:version )?(?P<want>[^\s,]+)" % _NAME)
 _CURRENT = re.compile(r"^(%s) is already the newest version \(((?:\d+:)?\d[^\s()]*)\)" % _NAME)
+_UPGRADABLE = re.compile(r"^(%s)/\S+ \S+ \S+ \[upgradable from: ((?:\d+:)?\d[^\s\]]*)\]" % _NAME)
 _SUMMARY = re.compile(r"^\s*\d+ upgraded, \d+ newly installed, |^\s*Upgrading: \d+, Installing: \d+, |^Summary:$")
 _ERROR = re.compile(r"(?:^|[\s'])(?:E|Error|Err):\s?(.+)")
 
@@ -91,7 +92,7 @@ def parse_apt_run(text, rc=0):
     each holder once. missing: [{name, version}], version None where the name is not known at all. replaced: {name: [names]}
     that apt offers for a name without a package. dpkg: {package: {phase, reason, version}}; failed: names that dpkg lists at its end.
     overwrite: [{path, package, version, owner, owner_version}]. untrusted: [{reason, uri}]. later: [{name, have, want}], None where not
-    told. current: {name: version} of what is the newest already; done: whether the run went well to its end. asked: {name:
+    told. current: {name: version} of what is said to be there; done: whether the run went well to its end. asked: {name:
     version} as the command line had them. held, kept: names. transaction: what apt announced, names mostly
     without versions, in the form of parse_apt_actions.
     """
@@ -187,7 +188,7 @@ class _Run:
         if later:
             value["later"].append({key: later.group(key) for key in ("name", "have", "want")})
         value["asked"].update(_ASKED.findall(line))
-        value["current"].update(_CURRENT.findall(line.strip()))
+        value["current"].update(_CURRENT.findall(line.strip()) + _UPGRADABLE.findall(line))
         value["done"] = value["done"] or self.rc == 0 and bool(_SUMMARY.match(line))
         for key, pattern in (("held_changed", _HELD_CHANGED), ("downgrade_refused", _DOWNGRADED), ("interrupted", _INTERRUPTED)):
             value[key] = value[key] or bool(pattern.search(line))

@@ -136,7 +136,9 @@ def _loose_row(line):
     if found:
         marks = found.group("marks") or ""
         status = "config-files" if "residual-config" in marks else "installed" if re.search(r"installed|upgradable from", marks) else None
-        return _named(found.group("name"), found.group("version"), found.group("arch"), status=status) if status else None
+        # Of what could be upgraded the list has the version that would come.
+        here = re.search(r"upgradable from: (%s)" % _VERSION, marks)
+        return _named(found.group("name"), here.group(1) if here else found.group("version"), found.group("arch"), status=status) if status else None
     words = line.split()
     if len(words) not in (2, 3, 5) or not re.fullmatch(_NAME, words[0]) or not re.fullmatch(_VERSION, words[1]):
         return None

@@ -292,7 +292,10 @@ def exact_set_needed(ctx: Context) -> t.Iterator[Hit]:
 
 def _would_be_other(row: Row) -> bool:
     """Whether apt would take, or keep, another version than the one needed; of a range it does not always tell which."""
-    return row["have"] != row["need"] if row["have"] else "is not going to be installed" in (row["why"] or "") or row["relation"] != "="
+    # apt 3 says no reason at all.
+    if row["have"]:
+        return bool(row["have"] != row["need"])
+    return row["why"] is None or "is not going to be installed" in row["why"] or row["relation"] != "="
 
 
 def conflicts(ctx: Context) -> t.List[Row]:

@@ -14,17 +14,16 @@ from collections import Counter
 from ansible_collections.lockstep.gpu.plugins.plugin_utils import knowledge
 from ansible_collections.lockstep.gpu.plugins.plugin_utils.actions import step
 
-from .context import Context, Row
+from .context import Context, Row, once_a_node
 
 # Products whose packages have the product's own version.
 VERSIONED = ("driver", "fabric", "container_toolkit", "dcgm", "nccl")
 _DRIVER_VERSION = re.compile(r"(?:\d+:)?(\d{3}\.\d{2,3}(?:\.\d{1,2})?)(?![\d.])")
+_SIDE_BY_SIDE = re.compile(r"(?:^|-)(?:lib)?nvidia-(tesla(?:-\d+)?|legacy-\d+xx)(?=-|$)")
 _PLAIN_VERSION = re.compile(r"(?:\d+:)?(\d+(?:\.\d+)+)")
 _BRANCH = re.compile(r"-(\d{3})(?:xx)?(?=-|$)")
 # What comes from no distribution has a revision of NVIDIA's own: 580.126.09-1ubuntu1, 535.183.01-0ubuntu1, 535.183.01-1.
 _VENDOR_REVISION = re.compile(r"-(?:1|[01]ubuntu1)$")
-# Metapackages of kernels: they bring the next kernel. A package of one kernel has its version in the name.
-KERNEL_META = re.compile(r"linux-(?!modules-nvidia|objects|signatures|libc|tools|doc|firmware|base)[a-z]+(?:-[a-z]+)*(?:-(?:hwe-)?\d\d\.\d\d[a-z]?)?(?:-edge)?")
 
 
 def judging(ctx: Context) -> bool:
@@ -49,14 +48,18 @@ def shown(name: str) -> str:
 
 def product(ctx: Context, name: str) -> t.Optional[str]:
     """The product that a package belongs to."""
-    row = knowledge.family(ctx.facts, plain(name))
-    return row["product"] if row else None
+    product_name: t.Optional[str] = ctx.family(name).get("product")
+    return product_name
+
+
+def kernel_meta(ctx: Context, name: str) -> bool:
+    """Whether a package brings the next kernel; a package of one kernel has its version in the name."""
+    return product(ctx, name) == "kernel" and bool(knowledge.kernel_metapackage(ctx.facts, plain(name)))
 
 
 def one_version(ctx: Context, name: str) -> bool:
     """Whether a package has its product's own version."""
-    row = knowledge.family(ctx.facts, plain(name))
-    return bool(row and row["one_version"])
+    return bool(ctx.family(name).get("one_version"))
 
 
 def version_of(ctx: Context, name: str, version: t.Optional[str]) -> t.Optional[str]:
@@ -116,8 +119,29 @@ def packages(ctx: Context) -> t.Dict[str, Row]:
 
 def members(ctx: Context, of: str, same_version: bool = True) -> t.Dict[str, Row]:
     """The installed packages of a product that count: none that only leads to another, with same_version none with its own."""
+    aside = beside(ctx) if of == "driver" else {}
     return {name: row for name, row in packages(ctx).items()
-            if product(ctx, name) == of and (one_version(ctx, name) or not same_version) and not leads_elsewhere(ctx, name, row.get("version"))}
+            if product(ctx, name) == of and (one_version(ctx, name) or not same_version) and name not in aside
+            and not leads_elsewhere(ctx, name, row.get("version"))}
+
+
+@once_a_node
+def beside(ctx: Context) -> t.Dict[str, Row]:
+    """Debian's packages of another driver that may lie beside the claimed one; an alternative selects one of them.
+
+    Debian has its drivers in sets that do not exclude each other: the plain one, nvidia-tesla-535, nvidia-legacy-390xx. Where
+    one of several installed sets is all of the claimed version, the others are no part of it.
+    """
+    lock = locked(ctx, "driver")
+    sets: t.Dict[str, t.Dict[str, Row]] = {}
+    for name, row in packages(ctx).items():
+        if product(ctx, name) == "driver" and one_version(ctx, name):
+            named = _SIDE_BY_SIDE.search(plain(name))
+            sets.setdefault(named.group(1) if named else "", {})[name] = row
+    right = [key for key, rows in sets.items() if lock and all(fits(version_of(ctx, name, row.get("version")), lock) for name, row in rows.items())]
+    if len(sets) < 2 or len(right) != 1:
+        return {}
+    return {name: row for key, rows in sets.items() if key not in right for name, row in rows.items()}
 
 
 def leads_elsewhere(ctx: Context, name: str, version: t.Optional[str]) -> t.Optional[str]:

@@ -177,7 +177,7 @@ def _unheld(ctx: Context) -> t.Tuple[t.List[str], t.List[str]]:
     names = [name for of in sorted(claims) for name in claimed.members(ctx, of, False) if not name.endswith("-keyring") and not claimed.other_branch(ctx, name)]
     # Where the claim names a kernel, the rule about its metapackages tells (meta_package_not_held).
     if (ctx.stack.get("expect") or {}).get("hold") and not ctx.stack.get("kernel"):
-        names += [name for name in claimed.packages(ctx) if claimed.product(ctx, name) == "kernel" and claimed.KERNEL_META.fullmatch(name)]
+        names += [name for name in claimed.packages(ctx) if claimed.kernel_meta(ctx, name)]
     held = {claimed.plain(name) for name in holds}
     return (sorted(name for name in set(names) if claimed.plain(name) not in held),
             sorted(name for name in held if claimed.product(ctx, name) in claims | {"kernel"}))

@@ -150,7 +150,7 @@ def _keep_kernel(ctx: Context, names: t.List[str]) -> t.List[Row]:
     if plan_of(ctx).get("tool") == "dnf" or claimed.manager(ctx).get("kind") == "dnf":
         return [step("dnf_versionlock", "kernel*")]
     known = {claimed.plain(name) for name in (*ctx.packages, *claimed.planned(ctx))}
-    metas = sorted(name for name in known if claimed.product(ctx, name) == "kernel" and claimed.KERNEL_META.fullmatch(name))
+    metas = sorted(name for name in known if claimed.kernel_meta(ctx, name))
     return [step("hold", name) for name in metas]
 
 

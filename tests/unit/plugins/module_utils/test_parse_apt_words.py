@@ -51,7 +51,7 @@ def row(text):
     ("nvidia-driver-535/jammy-updates,now 535.183.01-0ubuntu0.22.04.1 amd64 [installed,automatic]",
      ("nvidia-driver-535", "amd64", "535.183.01-0ubuntu0.22.04.1", None, "installed", None)),
     ("nvidia-driver-535/now 535.1-1 amd64 [residual-config]", ("nvidia-driver-535", "amd64", "535.1-1", None, "config-files", None)),
-    ("nvidia-driver-535/jammy 535.216-1 amd64 [upgradable from: 535.183-1]", ("nvidia-driver-535", "amd64", "535.216-1", None, "installed", None)),
+    ("nvidia-driver-535/jammy 535.216-1 amd64 [upgradable from: 535.183-1]", ("nvidia-driver-535", "amd64", "535.183-1", None, "installed", None)),
     ("nvidia-driver-535 535.1-1 install ok installed", ("nvidia-driver-535", None, "535.1-1", "install", "installed", "ok")),
     ("nvidia-driver-535\t535.1-1\thold ok half-configured", ("nvidia-driver-535", None, "535.1-1", "hold", "half-configured", "ok")),
     ("nvidia-driver-535 535.1-1", ("nvidia-driver-535", None, "535.1-1", None, None, None)),
