@@ -14,8 +14,8 @@ import typing as t
 
 # Whose repositories are public; the host of any other one is the owner's business.
 PUBLIC = re.compile(r"(?:.+\.)?(?:debian\.org|ubuntu\.com|launchpadcontent\.net|nvidia\.com|mellanox\.com|redhat\.com|rockylinux\.org|almalinux\.org"
-                    r"|fedoraproject\.org|centos\.org|oracle\.com|amazonaws\.com|azure\.com|microsoft\.com|suse\.com|opensuse\.org|docker\.com"
-                    r"|github\.com|github\.io|example|example\.(?:com|net|org))", re.IGNORECASE)
+                    r"|fedoraproject\.org|centos\.org|oracle\.com|microsoft\.com|suse\.com|opensuse\.org|docker\.com|github\.com|gnu\.org|kernel\.org"
+                    r"|nvidia\.github\.io|example|example\.(?:com|net|org))", re.IGNORECASE)
 # Probes in which four numbers with dots are addresses; elsewhere they may be a version (OFED 5.4-3.1.0.0).
 NETWORK = ("ip_addresses", "apt_sources", "dnf_repos", "proc_cmdline", "nccl_conf", "nccl_env", "nccl_log", "proc_mounts")
 # Lists of packages: a machine may be called like one of them.
@@ -30,7 +30,20 @@ _UUID = re.compile(r"(?<![0-9A-Fa-f])[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-
 _MACHINE_ID = re.compile(r"(?<![0-9A-Za-z])[0-9a-f]{32}(?![0-9A-Za-z])")
 _GUID = re.compile(_BEFORE + r"[0-9a-f]{4}(?::[0-9a-f]{4}){3}" + _AFTER, re.IGNORECASE)
 _MAC = re.compile(_BEFORE + r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}" + _AFTER, re.IGNORECASE)
-_SERIAL = re.compile(r"(?im)(?P<keep>\b(?:serial(?: number)?|serial_number)\s*[:=]\s*)(?P<secret>(?!n/a)[\w-]{4,})")
+_SERIAL = re.compile(r"(?i)(?P<keep>\b(?:serial[ _]?(?:number)?|s/n)\s*[:=]\s*)(?P<secret>(?!n/a)[0-9a-f]{2}(?::[0-9a-f]{2}){4,}"
+                     r"|(?!n/a)[\w-]{4,})")
+# Passwords and tokens, in settings and in addresses.
+_SECRET = re.compile(r"(?i)(?P<keep>\b(?:proxy_)?(?:password|passwd|username|token|access_token|secret|credentials|api_?key|user)\s*[=:]\s*)"
+                     r"(?P<secret>[^\s&;,]+)")
+_DIGEST = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
+# Who built a kernel or a module: builder@host.
+_MADE_BY = re.compile(r"(?<=\()[\w.+-]+@[\w.-]+(?=\))")
+_SHARE = re.compile(r"(?m)(?P<keep>^|\s)(?P<secret>(?:[A-Za-z][\w.-]*|\[[0-9a-fA-F:]+\]):/[^\s,]*|//[\w.-]+/[^\s,]*)(?=\s)")
+_REQUESTED = re.compile(r"(?P<keep>Requested-By: )(?P<secret>[^\n]+)")
+_INFINIBAND = re.compile(_BEFORE + r"[0-9a-f]{2}(?::[0-9a-f]{2}){19}" + _AFTER, re.IGNORECASE)
+_HEX_GUID = re.compile(r"\b0x[0-9a-f]{16}\b", re.IGNORECASE)
+_SUBJECT = re.compile(r"(?P<keep>\b(?:CN|O|OU|emailAddress)\s?=\s?)(?P<secret>(?!Canonical|Debian|Red Hat|Rocky|AlmaLinux|Microsoft|SUSE|Fedora|CentOS|Oracle|NVIDIA"
+                      r"|Amazon|Secure Boot)[^,/\n]+)")
 # NVIDIA prints the serial numbers of its boards with thirteen digits.
 _BOARD_SERIAL = re.compile(r"(?<![\w.-])[01]\d{12}(?![\w.-])")
 _LOGIN = re.compile(r"(?P<keep>\w+://)(?P<secret>[^/@\s]+)@")
@@ -39,6 +52,7 @@ _MAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _HOME = re.compile(r"(?P<keep>/home/)(?P<secret>[\w.-]+)")
 # syslog's and NCCL's lines begin with the machine's name.
 _LOGGED = (re.compile(r"(?m)(?P<keep>^[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d )(?P<secret>[\w.-]+)(?= )"),
+           re.compile(r"(?m)(?P<keep>^\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:?\d\d)? )(?P<secret>[\w.-]+)(?= )"),
            re.compile(r"(?m)^(?P<secret>[A-Za-z][\w.-]*)(?=:\d+:\d+ )"))
 
 
@@ -93,6 +107,14 @@ def _text(probe: str, text: str, names: t.Sequence[str], stand_ins: _StandIns) -
         return "host%d.example" % number
 
     text = _LOGIN.sub(lambda found: found.group("keep"), text)
+    # An address of a private repository may carry a token anywhere behind the host.
+    put(_SECRET, "secret", "REDACTED{:d}".format)
+    if probe == "proc_mounts":
+        put(_SHARE, "share", "server%d.example:/share".__mod__)
+    put(_REQUESTED, "user", "user%d".__mod__)
+    put(_MADE_BY, "mail", "user%d@host.example".__mod__)
+    put(_SUBJECT, "name", "Somebody {:d}".format)
+    put(_DIGEST, "digest", "{:064x}".format)
     put(_MAIL, "mail", "user%d@host.example".__mod__)
     put(_HOST, "host", host, spare=PUBLIC)
     for pattern in _LOGGED:
@@ -104,6 +126,10 @@ def _text(probe: str, text: str, names: t.Sequence[str], stand_ins: _StandIns) -
     put(_MACHINE_ID, "id", "{:032x}".format)
     put(_SERIAL, "serial", "REDACTED{:04d}".format)
     put(_BOARD_SERIAL, "board", "1{:012d}".format)
+    # A fingerprint of a key has twenty bytes, too.
+    if probe in NETWORK:
+        put(_INFINIBAND, "infiniband", lambda number: ":".join(["02", *["00"] * 18, "%02x" % (number % 256)]))
+    put(_HEX_GUID, "guid64", "0x02{:014x}".format)
     put(_GUID, "guid", lambda number: "0200:0000:0000:%04x" % number)
     put(_MAC, "mac", lambda number: "02:00:00:00:%02x:%02x" % divmod(number, 256))
     put(_V6, "v6", "2001:db8::{:x}".format)

@@ -38,6 +38,19 @@ SECRETS = [
     ("apt_sources", "# by carol@corp.internal", "carol"),
     ("cuda_paths", "/home/carol/cuda/bin/nvcc", "carol"),
 ]
+SECRETS += [
+    ("container_marks", "cgroup 0::/docker/" + "4f" * 32, "4f4f"),
+    ("proc_mounts", "overlay / overlay rw,upperdir=/var/lib/docker/overlay2/%s/diff 0 0" % ("ab" * 32), "abab"),
+    ("proc_version", "Linux version 6.8.0 (buildd@secrethost) (gcc-12)", "secrethost"),
+    ("proc_driver_version", "NVRM version: x  Release Build  (root@buildbox)", "buildbox"),
+    ("dnf_repos", "password=s3cret", "s3cret"), ("dnf_config", "proxy_password = s3cret", "s3cret"), ("dnf_config", "proxy_username=alice", "alice"),
+    ("dnf_repos", "baseurl=" + SITE + "/el9?token=abcdef", "abcdef"), ("proc_mounts", "nfs01.corp.lan:/export/alice /home nfs4 rw 0 0", "alice"),
+    ("proc_mounts", "//smb.corp.lan/alice /mnt cifs rw,username=bob 0 0", "corp.lan"), ("proc_mounts", "//smb/alice /mnt cifs rw,username=bob 0 0", "bob"),
+    ("apt_history", "Requested-By: alice (1000)", "alice"), ("dmesg", "2026-11-03T04:05:06.123456+00:00 node99 kernel: NVRM: Xid", "node99"),
+    ("mok_enrolled", "Serial Number:\n            5a:11:22:33:44:55:66:77\n Serial Number: 5a:11:22:33:44:55", "5a:11"),
+    ("mok_enrolled", "Issuer: CN=Corp Signing, O=Corp Ltd", "Corp"), ("ip_addresses", "link/infiniband " + ":".join(["80"] + ["11"] * 19), "11:11"),
+    ("rdma_ports", "node guid 0x506b4b030012abcd", "506b4b03"), ("dmesg", "usb 1: SerialNumber: X123456", "X123456"),
+]
 # What looks like a secret, and decides about compatibility.
 KEPT = [
     ("ofed_info", "MLNX_OFED_LINUX-5.4-3.1.0.0:"),
@@ -50,7 +63,8 @@ KEPT = [
     ("ip_addresses", "lo UNKNOWN 127.0.0.1/8 ::1/128"),
     ("dmesg", "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  535.161.08"),
     ("nccl_conf", "NCCL_SOCKET_IFNAME=^docker0,lo"),
-    ("dpkg_list", "gpu17\t1.0\tii "),
+    ("dpkg_list", "gpu17\t1.0\tii "), ("mok_enrolled", "Subject: CN=Canonical Ltd. Master Certificate Authority"),
+    ("module_makefile", "# see https://savannah.gnu.org/bugs"), ("proc_version", "Linux version 6.8.0 (x86_64-linux-gnu-gcc-12 (Ubuntu 12.3.0) 12.3.0)"),
     ("nvidia_smi_query", "0, NVIDIA A100-SXM4-80GB, 535.161.08, 00000000:07:00.0, Disabled, [N/A]"),
 ]
 
