@@ -14,11 +14,12 @@ Row = t.Dict[str, t.Any]
 NO_EVIDENCE = ("schema", "gathered", "unknown", "unreadable", "not_recorded", "heard", "believed", "os", "container", "space", "kernel.cmdline",
                "package_manager.dkms_guard", "package_manager.kind")
 # An empty list of these is an answer, too.
-LISTS = ("dkms", "packages", "gpus", "gpu_query", "libraries", "modules.list", "modules.in_use")
+LISTS = ("dkms", "packages", "gpus", "gpu_query", "libraries", "modules.list", "modules.in_use", "package_manager.locks")
 # What package managers and Ansible said may be about anything.
 TOLD = ("package_manager.transaction", "package_manager.run", "package_manager.module_result", "package_manager.problems", "package_manager.policy",
         "package_manager.madison", "package_manager.show", "package_manager.history", "package_manager.available", "package_manager.modules",
-        "package_manager.kmods", "package_manager.versionlocks", "package_manager.locks", "package_manager.absent", "package_manager.pins", "controller", "lock_file")
+        "package_manager.kmods", "package_manager.versionlocks", "package_manager.locks", "package_manager.absent", "package_manager.pins",
+        "package_manager.sources", "package_manager.config", "package_manager.unattended", "controller", "lock_file")
 MODULES = ("dkms", "dkms_failures", "dkms_logs", "dkms_orphans", "modules", "kernel_log", "signing", "initramfs", "modprobe", "build")
 # Where a state tells about a component, beside the packages of its family.
 PLACES: t.Dict[str, t.Tuple[str, ...]] = {
