@@ -30,9 +30,8 @@ def judge(state: Row, wanted: t.Any = None, given: t.Any = None, target: t.Optio
     found = engine.findings(long_form, state, target, planned, accept, facts, purpose)
     found += [] if found else _unexplained(state)
     unseen = evidence.unseen(long_form, state, facts) if state else []
-    if state and purpose == "audit" and engine.verdict(found) == "in_sync" and not evidence.seen(long_form, state, facts):
-        # Silence of the rules is no news where nothing was seen.
-        found.append(engine.finding("no_evidence", ", ".join(unseen), "Nothing that was read says anything about %s." % ", ".join(unseen)))
+    if state and purpose == "audit" and engine.verdict(found) == "in_sync":
+        found += _without_evidence(long_form, state, unseen, facts)
     asked = [key for key in long_form if key not in NOTES]
     applicable = bool(asked) or _works(state) or any(row["verdict"] != "not_applicable" for row in found)
     not_proven = engine.not_proven(long_form, state) if state else []
@@ -54,6 +53,16 @@ def _unexplained(state: Row) -> t.List[Row]:
     words += [str(error) for error in run.get("errors") or []]
     words += ["%s %s" % (row["reason"].replace("_", " "), row.get("repo") or row.get("package") or "") for row in manager.get("problems") or []]
     return [engine.finding("probe_failed", "a failed run", "A run failed, and no rule knows why: %s." % words[0].strip().rstrip(".")[:300])] if words else []
+
+
+def _without_evidence(long_form: Row, state: Row, unseen: t.Sequence[str], facts: knowledge.Facts) -> t.List[Row]:
+    """Silence of the rules is no news where nothing was seen of the node, or of anything that is wanted of it."""
+    if not evidence.any_of(state):
+        return [engine.finding("no_evidence", "node", "Nothing of this node could be read that says anything about it.")]
+    if evidence.seen(long_form, state, facts):
+        return []
+    names = ", ".join(unseen)
+    return [engine.finding("no_evidence", names, "Nothing that was read says anything about %s." % names)]
 
 
 def _works(state: Row) -> bool:

@@ -42,8 +42,8 @@ _SHARE = re.compile(r"(?m)(?P<keep>^|\s)(?P<secret>(?:[A-Za-z][\w.-]*|\[[0-9a-fA
 _REQUESTED = re.compile(r"(?P<keep>Requested-By: )(?P<secret>[^\n]+)")
 _INFINIBAND = re.compile(_BEFORE + r"[0-9a-f]{2}(?::[0-9a-f]{2}){19}" + _AFTER, re.IGNORECASE)
 _HEX_GUID = re.compile(r"\b0x[0-9a-f]{16}\b", re.IGNORECASE)
-_SUBJECT = re.compile(r"(?P<keep>\b(?:CN|O|OU|emailAddress)\s?=\s?)(?P<secret>(?!Canonical|Debian|Red Hat|Rocky|AlmaLinux|Microsoft|SUSE|Fedora|CentOS|Oracle|NVIDIA"
-                      r"|Amazon|Secure Boot)[^,/\n]+)")
+_SUBJECT = re.compile(r"(?P<keep>\b(?:CN|O|OU|emailAddress)\s?=\s?)(?P<secret>(?!Canonical|Debian|Red Hat|Rocky|AlmaLinux|Microsoft|SUSE|Fedora|CentOS|Oracle"
+                      r"|NVIDIA|Amazon|Secure Boot)[^,/\n]+)")
 # NVIDIA prints the serial numbers of its boards with thirteen digits.
 _BOARD_SERIAL = re.compile(r"(?<![\w.-])[01]\d{12}(?![\w.-])")
 _LOGIN = re.compile(r"(?P<keep>\w+://)(?P<secret>[^/@\s]+)@")

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.lockstep.gpu.plugins.plugin_utils import evidence, knowledge
+from ansible_collections.lockstep.gpu.plugins.plugin_utils import knowledge
 
 from .context import Context, Hit
 
@@ -82,12 +82,6 @@ def probe_failed(ctx: Context) -> t.Iterator[Hit]:
                   context="acting" if ctx.purpose == "install" and _forbids_acting(ctx, probe) else "default")
 
 
-def no_evidence(ctx: Context) -> t.Iterator[Hit]:
-    """Something is known about the node beside what was claimed of it."""
-    if ctx.purpose == "audit" and ctx.state and not evidence.any_of(ctx.state):
-        yield Hit("node", "Nothing of this node could be read that says anything about it.")
-
-
 def _forbids_acting(ctx: Context, probe: str) -> bool:
     """Whether a probe gave nothing at all that a plan needs (a line that was not understood leaves the rest)."""
     value = ctx.state.get(ACTING_PROBES.get(probe, ""))
@@ -98,4 +92,4 @@ def _forbids_acting(ctx: Context, probe: str) -> bool:
     return probe in ACTING_PROBES and value is None
 
 
-RULES = (os_unknown, os_differs, gpu_unknown, probe_failed, no_evidence)
+RULES = (os_unknown, os_differs, gpu_unknown, probe_failed)
