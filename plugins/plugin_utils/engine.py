@@ -14,7 +14,7 @@ import typing as t
 from . import actions, claim, knowledge
 from .rules import apt, boot, containers, controller, cuda, delivery, dkms, dnf, driver, fabric, gpu, kernel, libraries, nccl, ofed, packages
 from .rules import build, cuda_limits, headers, loaded, other_drivers, platform, secure_boot, toolkits
-from .rules import transaction
+from .rules import attainable, transaction
 from .rules.context import Context, Hit, Row, TargetError
 
 __all__ = ["AcceptError", "TargetError", "codes", "finding", "findings", "not_proven", "verdict"]
@@ -58,7 +58,7 @@ def findings(stack: Row, state: t.Optional[Row] = None, target: t.Optional[Row] 
     # A claim may name alternatives: what is wrong with any of them is told, and told once.
     for variant in claim.variants(stack):
         ctx = Context(variant, state, target, plan, facts, purpose)
-        rows = [_finding(rule.__name__, hit, accepted) for rule in RULES for hit in rule(ctx)]
+        rows = [_finding(rule.__name__, attainable.attainable(ctx, hit), accepted) for rule in RULES for hit in rule(ctx)]
         found += [row for row in rows if row not in found]
     return sorted(found, key=_rank)
 

@@ -175,9 +175,10 @@ def _reaches(kernel: t.Tuple[int, ...], point: t.Tuple[int, ...]) -> bool:
 
 
 def cuda_of_driver(facts: Facts, version: str) -> t.Optional[t.Tuple[int, ...]]:
-    """(major, minor) of the newest CUDA release that was released with a driver of this branch or an older one."""
+    """(major, minor) of the newest CUDA release that was released with a driver of this branch or an older one; None for newer branches."""
     own = int(branch_of(version)) if branch_of(version).isdigit() else 0
-    return max((numbers(row["version"])[:2] for row in facts["cuda"]["toolkits"] if row["driver"] and int(branch_of(row["driver"])) <= own), default=None)
+    known = {numbers(row["version"])[:2]: int(branch_of(row["driver"])) for row in facts["cuda"]["toolkits"] if row["driver"]}
+    return max((release for release, with_it in known.items() if with_it <= own), default=None) if own <= max(known.values()) else None
 
 
 def cuda_floor(facts: Facts, version: str) -> t.Optional[Row]:
@@ -231,7 +232,8 @@ def gpu(facts: Facts, name: str) -> t.Optional[Row]:
 def _gpus_named(facts: Facts, product: str) -> t.List[Row]:
     """The rows that have every word of a product; the memory's size counts only where a row knows that size."""
     families = {family.split()[0].lower() for family in facts["gpus"]["architectures"]}
-    words = {word for word in re.findall(r"[a-z0-9]+", product) if not _SAYS_NOTHING.fullmatch(word)}
+    # A lone digit is a revision or a machine's: DGX-2 (V100).
+    words = {word for word in re.findall(r"[a-z0-9]+", product) if not _SAYS_NOTHING.fullmatch(word) and not re.fullmatch(r"\d", word)}
     # What stands in parentheses, and the name of an architecture, is said of a board and no part of its name.
     plain = {word for word in re.findall(r"[a-z0-9]+", re.sub(r"\([^()]*\)", " ", product))
              if not _SAYS_NOTHING.fullmatch(word) and word not in families}
@@ -333,6 +335,26 @@ def _named(rows: t.List[Row], package: str) -> t.Optional[Row]:
 def family(facts: Facts, package: str) -> t.Optional[Row]:
     """The row of families.yml that a package's name (without ":arch") belongs to."""
     return _named(facts["families"]["families"], package)
+
+
+def member(facts: Facts, package: str, row: t.Mapping[str, t.Any]) -> Row:
+    """{product, one_version} of a package; empty for one of no product. row: its row in the list of packages, perhaps with its source.
+
+    A source decides, as one source's packages move together whatever their names; the kernel's has packages of no kernel, too.
+    """
+    named, source = family(facts, package) or {}, row.get("source")
+    products = facts["packages"]["products"]
+    if not source or named and named["product"] not in products or named.get("product") == "kernel":
+        return named
+    for product, entry in products.items():
+        patterns = [pattern for pattern in entry["sources"] if product != "kernel" and re.fullmatch(pattern, source)]
+        if patterns:
+            moved = {one for packages in entry["sets"] for one in packages.get("one_version") or []}
+            # A package with a version of its own does not have its source's: libcublas12 12.4.5.8~12.4.1-2 of nvidia-cuda-toolkit 12.4.1-2.
+            same = (row.get("version") or "").startswith(row.get("source_version") or "")
+            by_name = bool(named.get("one_version")) and any(re.fullmatch(pattern, one) for pattern in patterns for one in moved)
+            return {"product": product, "one_version": same and (source in moved or by_name)}
+    return named
 
 
 def kernel_metapackage(facts: Facts, package: str) -> t.Optional[Row]:

@@ -16,6 +16,8 @@ from .context import Context, Hit, Row, listed
 
 PREFERENCES = "https://manpages.debian.org/apt_preferences"
 NAMES = {"nvidia": "CUDA repository", "doca": "DOCA repository", "ubuntu": "Ubuntu", "debian": "Debian"}
+# From this priority on apt also moves a package to an older version.
+_MOVES_BACK = 1000
 _YES = ("yes", "true", "1")
 
 
@@ -188,6 +190,11 @@ SAMPLES = {"driver": ("nvidia-driver-%s", "libnvidia-compute-%s", "nvidia-driver
            "nccl": ("libnccl2",), "dcgm": ("datacenter-gpu-manager",)}
 
 
+def _follows(ctx: Context, name: str, of: str, version: t.Optional[str]) -> bool:
+    """Whether a package of a product has the product's version, so that a pin to this one (None for a pin of an archive) says which."""
+    return claimed.product(ctx, name) == of and not (version and claimed.counts_for_itself(ctx, name, version))
+
+
 def pinned_product(ctx: Context, row: Row) -> t.Optional[str]:
     """The product that a pin is for; None for a pin of everything, or of nothing that a claim names."""
     if any(word == "*" for word in names_of(row)):
@@ -196,12 +203,22 @@ def pinned_product(ctx: Context, row: Row) -> t.Optional[str]:
         lock = claimed.locked(ctx, of)
         if not lock:
             continue
-        known = [name for name in claimed.packages(ctx) if claimed.product(ctx, name) == of]
-        named = [name for name in names_of(row) if claimed.product(ctx, name) == of and not claimed.other_branch(ctx, name)]
+        version = _pinned_version(row)
+        known = [name for name in claimed.packages(ctx) if _follows(ctx, name, of, version)]
+        named = [name for name in names_of(row) if _follows(ctx, name, of, version) and not claimed.other_branch(ctx, name)]
         samples_here = [sample % knowledge.branch_of(lock) if "%s" in sample else sample for sample in samples]
         if named or any(covers(row, name) for name in (*known, *samples_here)):
             return of
     return None
+
+
+def _moving(ctx: Context, row: Row, version: str) -> t.Iterator[Hit]:
+    """A pin that takes a package of a claimed product, with a version of its own, away from the one that it has."""
+    for name in names_of(row):
+        have = (ctx.packages.get(name) or {}).get("version")
+        if have and not fnmatch.fnmatchcase(have, version) and ctx.stack.get(claimed.product(ctx, name)):
+            yield Hit("%s=%s" % (name, version), "%s pins %s to %s, but %s is installed." % (row["file"], name, version, have), PREFERENCES,
+                      do=(step("add_apt_pin", name, version=have, priority=str(row["priority"])),))
 
 
 def stale_pins(ctx: Context) -> t.Iterator[Hit]:
@@ -211,7 +228,8 @@ def stale_pins(ctx: Context) -> t.Iterator[Hit]:
         if not version or row["priority"] < 0:
             continue
         lock = claimed.locked(ctx, of)
-        said = re.match(r"(?:\d+:)?([\d.]*\d)", version)
+        # Drivers have three digits first; Debian dates its helpers: 20240109+1.
+        said = re.match(r"(?:\d+:)?(\d{3}(?!\d)(?:\.[\d.]*\d)?)" if of in ("driver", "fabric") else r"(?:\d+:)?([\d.]*\d)", version)
         other = bool(of and lock and said and not agrees(said.group(1), lock))
         tables = [table for name, table in policies(ctx).items() if covers(row, name)]
         gone = bool(tables) and not any(fnmatch.fnmatchcase(one["version"], version) for table in tables for one in table["table"])
@@ -220,6 +238,8 @@ def stale_pins(ctx: Context) -> t.Iterator[Hit]:
             right = claimed.exact(ctx, names_of(row)[0], lock) if lock and not re.search(r"[*/]", names_of(row)[0]) else None
             mend = (step("add_apt_pin", str(row["package"]), version=right or (lock + "*"), priority=str(max(row["priority"], 1001))),) if lock else ()
             yield Hit("%s=%s" % (row["package"], version), "%s pins %s to %s, but %s." % (row["file"], row["package"], version, why), PREFERENCES, do=mend)
+        elif not of and row["priority"] >= _MOVES_BACK:
+            yield from _moving(ctx, row, version)
     for name, package in sorted(ctx.packages.items()):
         # The package has the branch, or the whole version, in its name; its own version counts differently.
         found = re.fullmatch(r"nvidia-driver-pinning-([\d.]+)", claimed.plain(name))

@@ -48,8 +48,8 @@ def shown(name: str) -> str:
 
 def product(ctx: Context, name: str) -> t.Optional[str]:
     """The product that a package belongs to."""
-    product_name: t.Optional[str] = ctx.family(name).get("product")
-    return product_name
+    found: t.Optional[str] = ctx.family(name).get("product")
+    return found
 
 
 def kernel_meta(ctx: Context, name: str) -> bool:

@@ -67,7 +67,8 @@ class Context:
     @functools.cached_property
     def os(self) -> Row:
         """The distribution that facts are looked up for: the stack's, else the node's (os_differs tells where they differ)."""
-        return self.stack.get("os") or self.node_os
+        own = self.stack.get("os") or {}
+        return own if own.get("id") else dict(self.node_os, **own)
 
     @functools.cached_property
     def driver(self) -> Row:
@@ -184,11 +185,18 @@ class Context:
         return {name: row for name, row in self.packages.items() if closure.matches_any(patterns, row.get("source") or name)}
 
     @once_a_node
+    def family(self, name: str) -> Row:
+        """{product, one_version} of a package: by its source where the package list has it and packages.yml knows it, else by its name; or empty."""
+        plain = name.partition(":")[0]
+        row = self.packages.get(name) or self.packages.get(plain) or {}
+        return knowledge.member(self.facts, plain, row)
+
+    @once_a_node
     def members(self, product: str, one_version: bool = False) -> t.Dict[str, Row]:
         """The installed packages of a product by their names (families.yml); one_version: only those that share its version."""
         found = {}
         for name, row in self.packages.items():
-            family = knowledge.family(self.facts, name)
+            family = self.family(name)
             if family and family["product"] == product and (family["one_version"] or not one_version):
                 found[name] = row
         return found

@@ -88,8 +88,8 @@ def _simulated(ctx: Context) -> t.Dict[str, t.Optional[str]]:
 
 
 def _family(ctx: Context, name: str) -> t.Optional[str]:
-    row = knowledge.family(ctx.facts, name)
-    return row["product"] if row else None
+    product: t.Optional[str] = ctx.family(name).get("product")
+    return product
 
 
 def fabric_manager_missing(ctx: Context) -> t.Iterator[Hit]:

@@ -148,7 +148,7 @@ def _unattended(ctx: Context) -> t.Iterator[Hit]:
     patterns = [pattern for pattern in unattended.get("blacklist") or [] if "nvidia" in pattern.lower()]
     moved = {row["name"] for run in manager.get("history") or [] for key in ("upgrade", "install") for row in run.get(key) or []}
     held = set(manager.get("holds") or []) | {name for name, row in ctx.packages.items() if row.get("hold")}
-    names = {name for name in {*ctx.packages, *moved} if (knowledge.family(ctx.facts, name) or {}).get("product") == "driver"} - held
+    names = {name for name in {*ctx.packages, *moved} if ctx.family(name).get("product") == "driver"} - held
     missed = sorted(name for name in names if not any(_matches(pattern, name) for pattern in unattended.get("blacklist") or []))
     readable = all(_simple(pattern) for pattern in unattended.get("blacklist") or [])
     if patterns and missed and readable and unattended.get("enabled") is not False:
