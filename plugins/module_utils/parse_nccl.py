@@ -49,6 +49,10 @@ def _files(text, path):
     return Parsed([(name, "\n".join(rows)) for name, rows in files.items()], [])
 
 
+# Whoever writes a remark without a # writes a line of it.
+_LONGEST_PROSE = 1000
+
+
 def parse_nccl_conf(text):
     """Configuration files of NCCL to [{path, lines: [{number, name, value, faults, meant}]}].
 
@@ -57,6 +61,8 @@ def parse_nccl_conf(text):
     where nobody can tell. Text without headers is /etc/nccl.conf.
     """
     files, problems = _files(text, SYSTEM_FILE)
+    if "=" not in text and max(map(len, text.split("\n"))) > _LONGEST_PROSE:
+        return Parsed(None, ["it has no setting, and is no prose"])
     return Parsed([{"path": path, "lines": _conf_lines(content)} for path, content in files], problems)
 
 
