@@ -345,8 +345,8 @@ def branch_switch_needs_removal(ctx: Context) -> t.Iterator[Hit]:
     coming = listed({str(row["package"]) for row in rows if _series(ctx, str(row["package"])) not in left}) or "The set %s" % new
     there_now = "the set %s" % old if left else "what is installed of %s" % listed({row["on"] for row in rows})
     yield Hit(said, "%s and %s exclude each other: apt does not change the branch in place, and no package is held because of it." % (coming, there_now),
-        do=(step("remove", " ".join(names) or "every installed package of the %s set" % old),
-            step("install_exact", " ".join(every) or "the whole %s set" % (new or lock))))
+              do=(step("remove", " ".join(names) or "every installed package of the %s set" % old),
+                  step("install_exact", " ".join(every) or "the whole %s set" % (new or lock))))
 
 
 def _excluded_by_rpm(ctx: Context, rows: t.List[Row]) -> t.Iterator[Hit]:

@@ -139,8 +139,8 @@ def of_other_makers(ctx: Context) -> t.Iterator[Hit]:
     for row in claimed.manager(ctx).get("problems") or []:
         other = row.get("other") or {}
         names = (str(row.get("package")), str(other.get("name")))
-        if row.get("reason") in ("file_conflict", "conflicts", "obsoletes") and claimed.other_maker(*names) and {*map(
-                lambda name: claimed.product(ctx, name), names)} == {"driver"}:
+        excludes = row.get("reason") in ("file_conflict", "conflicts", "obsoletes")
+        if excludes and claimed.other_maker(*names) and {claimed.product(ctx, name) for name in names} == {"driver"}:
             told = ["%s %s" % (name, version) if version else name for name, version in zip(names, (row.get("version"), other.get("version")))]
             found.setdefault(told[1], told[0])
     for old, new in sorted(found.items()):

@@ -162,7 +162,8 @@ def origin_differs(ctx: Context) -> t.Iterator[Hit]:
         mixed = version.endswith("-0ubuntu1") and claimed.version_of(ctx, name, version) in own and claimed.one_version(ctx, name)
         maker = _maker(version) or ("nvidia" if mixed else None)
         if maker and maker != source and name not in (claimed.manager(ctx).get("policy") or {}):
-            yield Hit("%s %s" % (claimed.shown(name), version), "%s %s is from %s, the claim's driver from %s." % (name, version, _MAKERS[maker], _MAKERS[source]),
+            told = "%s %s is from %s, the claim's driver from %s." % (name, version, _MAKERS[maker], _MAKERS[source])
+            yield Hit("%s %s" % (claimed.shown(name), version), told,
                       "https://wiki.ubuntu.com/SecurityTeam/UpdatePreparation", "claim",
                       (step("install_exact", "%s of %s" % (claimed.shown(name), _MAKERS[source])),))
 
