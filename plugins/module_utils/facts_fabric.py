@@ -50,7 +50,7 @@ def _states(reader):
     if reader.seen("nvidia_smi_fabric") is not None:
         return reader.told("nvidia_smi_fabric", parse_fabric.parse_fabric_states)
     whole = reader.seen("nvidia_smi")
-    blocks = whole is not None and any(line.strip() == "Fabric" for line in whole.out.splitlines())
+    blocks = whole is not None and any(line.strip() in ("Fabric", "<fabric>") for line in whole.out.splitlines())
     return reader.told("nvidia_smi", parse_fabric.parse_fabric_states) if blocks else None
 
 

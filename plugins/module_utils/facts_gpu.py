@@ -43,8 +43,8 @@ def section(reader):
     gpu_query: rows of `nvidia-smi --query-gpu` (parse_nvidia_query). smi: what all outputs of nvidia-smi say together
     (parse_nvidia_smi.EMPTY). gpu_processes: [{pid, name}]. cuda_run: what a CUDA program said (parse_cuda). runfile: paths that
     NVIDIA's own installer leaves. delivery: paths that tell of another deliverer of the driver (GPU operator, DGX OS, vGPU, WSL,
-    Jetson). modules.in_use: {module: [users]} of modules that could not be unloaded; modules.loaded, where nobody recorded /proc
-    and /sys, by the kernel log.
+    Jetson). modules.in_use: {module: [users]} of modules that could not be unloaded, None without any; modules.loaded, where
+    nobody recorded /proc and /sys, by the kernel log.
     """
     query = reader.told("nvidia_smi_query", parse_nvidia_query.parse_nvidia_query)
     said = [reader.told(name, parse_nvidia_smi.parse_nvidia_smi) for name in _SMI]
@@ -53,7 +53,7 @@ def section(reader):
         "gpu_processes": reader.told("gpu_processes", parse_gpu_marks.parse_processes),
         "cuda_run": reader.told("cuda_run", parse_cuda.parse_cuda_run),
         "runfile": reader.told("runfile_marks", parse_gpu_marks.parse_runfile),
-        "delivery": reader.told("delivery_marks", parse_gpu_marks.parse_runfile),
+        "delivery": reader.told("delivery_marks", parse_gpu_marks.parse_delivery),
         "modules": _modules(reader),
     }
     if reader.seen("nvidia_smi_query") is not None:
@@ -87,10 +87,8 @@ def _together(reader, said, query):
 
 
 def _modules(reader):
-    in_use = {}
-    for name in ("rmmod_run", "modprobe_run"):
-        in_use.update(reader.told(name, parse_modules.parse_in_use) or {})
-    part = {"in_use": in_use}
+    told = [reader.told(name, parse_modules.parse_in_use) for name in ("rmmod_run", "modprobe_run")]
+    part = {"in_use": {module: users for found in told for module, users in (found or {}).items()} or None}
     recorded = [reader.seen(name) for name in ("proc_driver_version", "sys_module_version")]
     log = reader.seen("dmesg")
     if log is not None and log.out and not any(recorded):

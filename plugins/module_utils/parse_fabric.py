@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed, not_understood
-from ansible_collections.lockstep.gpu.plugins.module_utils.parse_nvidia_smi import answered, is_remark
+from ansible_collections.lockstep.gpu.plugins.module_utils.parse_nvidia_smi import answered, in_words, is_remark
 
 _VERSION = r"\d{3}\.\d{2,3}(?:\.\d{2})?"
 # Releases and people who copy them write: don't match, doesn't match, do not match; terminals cut the end off.
@@ -106,7 +106,7 @@ def parse_fabric_states(text, rc=0):
     blocks of `nvidia-smi -q`. Brackets are taken off; status is None where the query did not ask for it. None, without a
     problem, where nvidia-smi is too old for the question.
     """
-    lines = text.splitlines()
+    lines = in_words(text).splitlines()
     if "is not a valid field to query" in text[:_LONGEST]:
         return Parsed(None, [])
     if any(line.strip() == "Fabric" for line in lines):

@@ -37,6 +37,17 @@ def parse_runfile(text, rc=0):
     return Parsed(value, problems)
 
 
+_DELIVERERS = (("/etc/dgx-release", re.compile(r"DGX_\w{2,40}=")), ("/etc/nv_tegra_release", re.compile(r"# R\d+ \(release\), REVISION")),
+               ("/etc/nvidia/gridd.conf", re.compile(r"(?:# )?(?:FeatureType|ServerAddress|LicenseInterval|EnableUI)\s*=")))
+
+
+def parse_delivery(text, rc=0):
+    """parse_runfile() for the marks of other deliverers; also what stands in one of those files instead of its path."""
+    held = [(path, [line for line in text.splitlines() if pattern.match(line[:200].strip())]) for path, pattern in _DELIVERERS]
+    told = [path for path, lines in held if lines]
+    return Parsed(told, []) if told else parse_runfile(text, rc)
+
+
 def parse_processes(text, rc=0):
     """Processes that use a GPU to [{pid, name}], from --query-compute-apps=...pid,process_name..., `fuser -v` or `lsof` of /dev/nvidia*."""
     del rc

@@ -95,4 +95,9 @@ def parse_in_use(text, rc=0):
     for found in re.finditer(r"\bModule (?P<module>[\w-]{1,64}) is in use(?: by:?(?P<users>(?: +[\w-]{1,64}){1,32}))?", text, re.ASCII):
         users = value.setdefault(found.group("module").replace("-", "_"), [])
         users.extend(user for user in (found.group("users") or "").split() if user not in users)
+    # NVIDIA's driver container, and its installer.
+    if re.search(r"Could not unload NVIDIA driver kernel modules, driver is in use", text):
+        value.setdefault("nvidia", [])
+    for module in re.findall(r"An NVIDIA kernel module '([\w-]{1,64})' appears to (?:be )?already (?:be )?loaded", text, re.ASCII):
+        value.setdefault(module.replace("-", "_"), [])
     return Parsed(value, [])

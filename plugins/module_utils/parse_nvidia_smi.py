@@ -43,6 +43,8 @@ _REASONS = (("gpu_lost", re.compile(r"GPU is lost|fallen off the bus", re.IGNORE
             ("unknown_error", re.compile(r"Unknown Error", re.IGNORECASE)), ("not_found", re.compile(r"Not Found", re.IGNORECASE)))
 
 _ADVICE = re.compile(r"(?:Failed to |NVIDIA-SMI |Please |Make sure|NVML |Are you sure|Treating as|Nvidia-smi|Invalid combination of input)")
+_NOT_THERE = re.compile(r"(?:\S{1,40}: |line \d+: )*nvidia-smi: (?:command )?not found|Command 'nvidia-smi' not found|zsh: command not found: nvidia-smi"
+                        r"|sudo apt install nvidia-(?:utils|\d)")
 # A row of the table: the first cell is the index and the name (cut), perhaps with the persistence mode at its end.
 _TABLE_ROW = re.compile(
     r"\|\s*(?P<index>\d{1,3})\s+(?P<name>\S.*?)\s*\|\s*(?P<bus_id>%s)\s+(?:On|Off|N/A|ERR!)\s*\|(?P<rest>.*)" % _BUS_ID)
@@ -50,6 +52,8 @@ _PROCESS = re.compile(r"\|\s*(?P<gpu>\d{1,3})\s+(?:(?:N/A|\d+)\s+(?:N/A|\d+)\s+)
                       r"(?P<pid>\d{1,8})\s+(?P<kind>[A-Z][A-Z+]*)\s+(?P<name>\S.*?)(?:\s+(?:\S+MiB|N/A))?\s*\|")
 _LIST_ROW = re.compile(r"GPU (?P<index>\d{1,3}): (?P<name>.*?)(?: \(UUID: (?P<uuid>[^()\s]+)\)| \(S/N: [^()]*\))*\s*")
 _QUERY_GPU = re.compile(r"GPU (?P<bus_id>%s)" % _BUS_ID)
+_TAGS = {"driver_version": "Driver Version", "kmd_version": "KMD Version", "cuda_version": "CUDA Version", "cuda_umd_version": "CUDA UMD Version",
+         "product_name": "    Product Name", "fabric": "    Fabric", "state": "        State", "status": "        Status"}
 EMPTY = {"smi": None, "driver": None, "nvml": None, "cuda_max": None, "cuda_word": None, "failure": None, "unreachable": [],
          "invalid_fields": [], "gpus": [], "processes": [], "inforom": []}
 
@@ -63,6 +67,7 @@ def parse_nvidia_smi(text, rc=0):
     """
     if not text.strip():
         return Parsed(None, ["it printed nothing and ended with exit status %d" % rc])
+    text = in_words(text)
     value, problems = dict(EMPTY, **complaints(text)), []
     value.update(gpus=[], processes=[])
     for name, pattern in _VERSIONS:
@@ -77,13 +82,28 @@ def parse_nvidia_smi(text, rc=0):
         if line.startswith("|"):
             section = {"Processes:": "processes", "MIG devices:": "mig"}.get(line.strip("| ").partition("  ")[0], section)
             _table_line(line, section, value)
-        elif not _read_elsewhere(line) and not _ADVICE.match(line):
+        elif not _read_elsewhere(line) and not is_remark(line):
             listed = _LIST_ROW.fullmatch(line) or _QUERY_GPU.fullmatch(line)
             if listed:
                 value["gpus"].append(_gpu(listed.groupdict()))
             elif not _is_plain(line):
                 problems.append(not_understood(number, raw))
     return Parsed(value if value != EMPTY or not problems else None, problems)
+
+
+def in_words(text):
+    """`nvidia-smi -q -x` as `nvidia-smi -q` would say it, as far as it is read here; another text as it is."""
+    if "<nvidia_smi_log" not in text:
+        return text
+    lines = []
+    for raw in text.splitlines():
+        line = raw[:2000].strip()
+        gpu, tag = re.match(r'<gpu id="([0-9A-Fa-f:.]{7,16})">', line), re.fullmatch(r"<(\w{1,60})>([^<]{0,200})(?:</\1>)?", line)
+        if gpu:
+            lines.append("GPU " + gpu.group(1))
+        elif tag and tag.group(1) in _TAGS:
+            lines.append("%s%s" % (_TAGS[tag.group(1)], " : " + tag.group(2) if tag.group(2) else ""))
+    return "\n".join(lines) + "\n"
 
 
 def complaints(text):
@@ -110,7 +130,7 @@ def is_complaint(line):
 
 def is_remark(line):
     """Whether this line is none of an answer: a complaint, or the advice that follows one."""
-    return is_complaint(line) or bool(_ADVICE.match(line.strip()))
+    return is_complaint(line) or bool(_ADVICE.match(line.strip()) or _NOT_THERE.match(line.strip()[:1000]))
 
 
 def answered(text):

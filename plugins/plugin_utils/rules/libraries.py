@@ -11,7 +11,7 @@ from ansible_collections.lockstep.gpu.plugins.plugin_utils import knowledge
 from ansible_collections.lockstep.gpu.plugins.plugin_utils.actions import step
 
 from . import driver_found as found
-from . import toolkits
+from . import claimed, toolkits
 from .context import Context, Hit, Row, listed, upstream
 
 # The libraries that must be the kernel module's version; others (NCCL) have versions of their own.
@@ -111,6 +111,7 @@ def inactive_userland(ctx: Context) -> t.Iterator[Hit]:
     wanted = ctx.driver.get("version")
     if not wanted or "." not in wanted:
         return
+    yield from _claimed_beside(ctx, wanted)
     own_sources = ctx.package_set.get("one_version") or []
     # Before anything of the stack's own driver is there, another driver's libraries are simply the node's driver.
     if not any(upstream(row.get("version")) == wanted for row in ctx.packages_from(own_sources).values()):
@@ -129,6 +130,17 @@ def inactive_userland(ctx: Context) -> t.Iterator[Hit]:
                   "Driver libraries of %s lie beside %s and are %s (the nvidia alternative belongs at %s)." % (
                       version, wanted, "selected by the loader" if active else "not selected", alternative.get("nvidia", "the driver's own")),
                   context="selected" if active else "default")
+
+
+def _claimed_beside(ctx: Context, wanted: str) -> t.Iterator[Hit]:
+    """The same for a claim, which names no packages."""
+    versions: t.Dict[str, t.List[str]] = {}
+    for name, row in claimed.beside(ctx).items() if not ctx.package_set else ():
+        versions.setdefault(upstream(row.get("version")) or "", []).append(name)
+    for version, names in sorted(versions.items()):
+        active = version in {chosen for soname, chosen in _selected(ctx)}
+        yield Hit("%s (%s)" % (version, listed(names)), "Packages of driver %s lie beside %s and are %s." % (
+            version, wanted, "selected by the loader" if active else "not selected"), context="selected" if active else "default")
 
 
 RULES = (libcuda_shadowed_by_compat, libcuda_not_usable, stale_userland_binary, inactive_userland)

@@ -99,3 +99,66 @@ def test_the_bare_version_of_a_module():
     record = judged(node, modinfo="535.154.05\n", proc_driver_version=loaded % "535.129.03")
     assert found(record, "loaded_differs_from_disk") == [("loaded 535.129.03 / on disk 535.154.05", "error", "drift")]
     assert judged(node, modinfo="535.154.05\n", proc_driver_version=loaded % "535.154.05")["findings"] == []
+
+
+# Who uses the modules, who brought them, and which driver is selected
+
+@pytest.mark.parametrize(("text", "subject"), [
+    ("Stopping NVIDIA persistence daemon...\nUnloading NVIDIA driver kernel modules...\nCould not unload NVIDIA driver kernel modules, driver is in use\n",
+     "nvidia (processes)"),
+    ("ERROR: An NVIDIA kernel module 'nvidia-uvm' appears to already be loaded in your kernel.  This may be because it is in use\n", "nvidia_uvm (processes)"),
+    ("modprobe: FATAL: Module nvidia_uvm is in use.\n", "nvidia_uvm (processes)")])
+def test_a_module_in_use_is_evidence_enough(text, subject):
+    record = judged({}, rmmod_run=failed(text))
+    assert [(row["code"], row["subject"]) for row in record["findings"]] == [("module_in_use", subject)] and record["verdict"] == "drift"
+
+
+@pytest.mark.parametrize(("text", "path"), [
+    ('DGX_NAME="DGX Server"\nDGX_PRETTY_NAME="NVIDIA DGX Server"\nDGX_SWBUILD_VERSION="6.1.0"\n', "/etc/dgx-release"),
+    ("# Template\nServerAddress=10.0.0.5\nFeatureType=4\n", "/etc/nvidia/gridd.conf")])
+def test_a_mark_shown_instead_of_named(text, path):
+    record = judged({}, delivery_marks=text)
+    assert found(record, "driver_delivered_by_other") == [(path, "info", "in_sync")] and record["state"]["unreadable"] == []
+
+
+SIDE = ("libnvidia-tesla-535-cuda1\t535.261.03-1\tii \nnvidia-tesla-535-kernel-dkms\t535.261.03-1\tii \nnvidia-tesla-535-smi\t535.261.03-1\tii \n"
+        "libcuda1\t550.163.01-2\tii \nlibnvidia-ml1\t550.163.01-2\tii \n")
+SELECTED = "\tlibcuda.so.1 (libc6,x86-64) => /lib/x86_64-linux-gnu/libcuda.so.1 -> /usr/lib/x86_64-linux-gnu/nvidia/x/libcuda.so.%s\n"
+MODULE = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  %s  Fri May 31 09:35:42 UTC 2024\n"
+
+
+def test_debians_drivers_side_by_side():
+    node = {"os": "debian-13", "lock": {"driver": "535.261.03", "hold": False}}
+    probes = {"dpkg_list": SIDE, "proc_driver_version": MODULE % "535.261.03"}
+    right = judged(node, loader_libraries=SELECTED % "535.261.03", **probes)
+    assert found(right, "inactive_userland") == [("550.163.01 (libcuda1, libnvidia-ml1)", "info", "in_sync")]
+    assert right["verdict"] == "in_sync" and right["plan"] == [] and len(right["findings"]) == 1
+    wrong = judged(node, loader_libraries=SELECTED % "550.163.01", **probes)
+    assert codes(wrong) == ["driver_library_mismatch", "inactive_userland"] and wrong["verdict"] == "broken"
+
+
+def test_one_set_at_another_version_is_no_other_driver_beside():
+    record = judged({"os": "debian-13", "lock": {"driver": "535.261.03"}}, dpkg_list=SIDE.partition("libcuda1")[0].replace("535.261.03-1", "535.247.01-1"))
+    assert "inactive_userland" not in codes(record) and "package_version_differs" in codes(record)
+
+
+XML = ('<?xml version="1.0" ?>\n<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v12.dtd">\n<nvidia_smi_log>\n\t<timestamp>Tue Mar  5 08:00:00 2024</timestamp>\n'
+       '\t<driver_version>535.161.08</driver_version>\n\t<cuda_version>12.2</cuda_version>\n\t<attached_gpus>1</attached_gpus>\n'
+       '\t<gpu id="00000000:07:00.0">\n\t\t<product_name>NVIDIA H100 80GB HBM3</product_name>\n\t\t<fabric>\n\t\t\t<state>In Progress</state>\n'
+       '\t\t\t<status>N/A</status>\n\t\t</fabric>\n\t</gpu>\n</nvidia_smi_log>\n')
+
+
+def test_nvidia_smi_in_xml():
+    record = judged({"lock": {"driver": "535.161.08", "gpu_count": 1}}, nvidia_smi=XML)
+    assert (record["state"]["smi"]["driver"], record["state"]["smi"]["cuda_max"], record["state"]["smi"]["listed"]) == ("535.161.08", "12.2", 1)
+    assert codes(record) == ["fabric_not_completed"] and record["state"]["unknown"] == []
+    assert codes(judged({"lock": {"driver": "550.90.07"}}, nvidia_smi=XML.replace("In Progress", "Not Supported"))) == ["driver_branch_differs"]
+
+
+@pytest.mark.parametrize("text", [
+    "bash: nvidia-smi: command not found\n", "-bash: line 1: nvidia-smi: command not found\n", "sh: 1: nvidia-smi: not found\n",
+    "Command 'nvidia-smi' not found, but can be installed with:\nsudo apt install nvidia-utils-390         # version 390.157-0ubuntu0.22.04.2, or\n"])
+@pytest.mark.parametrize("rc", [1, 127])
+def test_no_nvidia_smi_is_an_answer(text, rc):
+    record = judged({"lock": {"driver": "535.154.05"}}, nvidia_smi=failed(text, rc), proc_driver_version=MODULE % "535.154.05")
+    assert record["verdict"] == "in_sync" and record["state"]["unknown"] == []
