@@ -70,13 +70,16 @@ _ATTEMPTED = re.compile(r"\(attempted \[([^\]\n]{0,400})\]\)")
 
 
 def parse_ansible_error(text, rc=0):
-    """What a failed module or play printed, to {kind, minimum, python, interpreter, bindings, local_reboot}.
+    """What a failed module or play printed, to {kind, minimum, python, interpreter, bindings, local_reboot, no_module}.
 
     kind: python_too_old or python_missing, else None. minimum: the Python that Ansible named. python: the node's version, where it is
     told. bindings: rows {package, interpreter, version, attempted} that are missing. local_reboot: a reboot of the controller was refused.
+    no_module: the module that Ansible does not find.
     """
     text = text[:_LONGEST].replace('\\"', '"').replace("\\n", "\n")
+    unknown = re.search(r"couldn't resolve module/action '([\w.]+)'|[Tt]he module ([\w.]+) was not found in configured module paths", text)
     found = {"kind": None, "minimum": None, "python": None, "interpreter": None, "bindings": _bindings(text),
+             "no_module": unknown and (unknown.group(1) or unknown.group(2)),
              "local_reboot": "with local connection would reboot the control node" in text}
     named = next((match for match in (pattern.search(text) for pattern in _MINIMUM) if match), None)
     absent = next((match for match in (pattern.search(text) for pattern in _ABSENT) if match), None)

@@ -21,19 +21,24 @@ SHORT = {
     "driver_branch": ("driver", "version"), "module_stream": ("driver", "stream"), "stream": ("driver", "stream"),
     "origin": ("driver", "source"), "libraries": ("driver", "libraries"), "user_space": ("driver", "libraries"),
     "fabric_manager": ("fabric", "manager"), "fabricmanager": ("fabric", "manager"), "imex": ("fabric", "imex"), "nscq": ("fabric", "nscq"),
-    "gdrdrv": ("modules", "gdrdrv"), "nvidia_fs": ("modules", "nvidia_fs"), "mft": ("modules", "mft"),
+    "gdrdrv": ("modules", "gdrdrv"), "gdrcopy": ("modules", "gdrdrv"), "nvidia_fs": ("modules", "nvidia_fs"), "mft": ("modules", "mft"),
     "gpu_count": ("expect", "gpus"), "gpus": ("expect", "gpus"), "nvswitches": ("expect", "nvswitches"), "hcas": ("expect", "hcas"),
     "gpu": ("expect", "products"), "nic": ("expect", "nics"), "nics": ("expect", "nics"),
     "secure_boot": ("expect", "secure_boot"), "hold": ("expect", "hold"), "arch": ("os", "arch"),
+    "os_version": ("os", "release"), "os_release": ("os", "release"),
     "gcc": ("compiler", "gcc"), "kernel_args": ("kernel", "cmdline"), "kernel_compiler": ("kernel", "compiler"),
-    "cuda_compat": ("cuda", "compat"), "headers": ("kernel", "headers"),
+    "nccl_conf": ("nccl", "conf"), "cuda_compat": ("cuda", "compat"), "headers": ("kernel", "headers"),
 }
 COMPONENTS = ("os", "kernel", "driver", "cuda", "ofed", "nccl", "fabric", "container_toolkit", "dcgm", "modules", "expect", "compiler", "glibc",
               "packages")
+# What else a component is called; also with "_version" behind it.
+CALLED = {"distribution": "os", "distro": "os", "nvidia_driver": "driver", "cuda_toolkit": "cuda", "nvidia_container_toolkit": "container_toolkit",
+          "gpu_model": "gpu", "gpu_type": "gpu"}
 ORIGINS = {"ubuntu": "distribution", "debian": "distribution", "distribution": "distribution", "nvidia": "nvidia", "cuda": "nvidia"}
-# What rows of release notes say beside the versions; nothing is judged by it.
-ASIDE = ("id", "date", "note", "completeness", "evidence", "uncertain", "network", "hpcx", "efa", "gpu_operator", "network_operator",
-         "doca_host_url", "kind", "stage", "why", "fix", "verdict")
+# What rows of release notes say beside the versions; nothing is judged by it. docs/stacks.md lists them.
+ASIDE = ("id", "date", "note", "notes", "comment", "url", "title", "completeness", "evidence", "uncertain", "kind", "stage", "why", "fix", "verdict",
+         "cloud", "instance", "image", "network", "hpcx", "ucx", "mpi", "openmpi", "efa", "aws_ofi_nccl", "cudnn", "tensorrt", "framework", "pytorch", "python",
+         "gpu_operator", "network_operator", "doca_host_url", "kubernetes", "k8s", "containerd", "docker", "slurm", "cpu", "memory")
 
 
 def from_given(given: t.Any) -> t.Tuple[Row, t.List[str]]:
@@ -53,9 +58,10 @@ def read(words: t.Mapping[t.Any, t.Any]) -> t.Tuple[Row, t.List[str]]:
     """(claim, unread keys) of a flat mapping of short words, each optional."""
     claim: Row = {}
     unread: t.List[str] = []
-    for key, value in words.items():
+    for given, value in words.items():
         if value is None:
             continue
+        key = _called(given)
         if key == "branch":
             _put(claim, "driver", "version", re.match(r"\d*", str(value)).group() or None)
         elif key == "doca":
@@ -67,10 +73,19 @@ def read(words: t.Mapping[t.Any, t.Any]) -> t.Tuple[Row, t.List[str]]:
             _put(claim, component, field, _value(key, value))
         elif isinstance(key, str) and key in COMPONENTS:
             known = claim.get(key)
-            claim[key] = {**_mapping(value, _main(key)), **known} if known else value
+            claim[key] = {**_mapping(value, _main(key)), **_mapping(known, _main(key))} if known else value
         else:
             unread.append(str(key)[:80])
     return _shortened(claim), unread
+
+
+def _called(key: t.Any) -> t.Any:
+    """The word of a claim that a key stands for; the key itself where there is none."""
+    if not isinstance(key, str) or key in SHORT or key in COMPONENTS:
+        return key
+    plain = re.sub(r"_version$", "", key.lower().replace("-", "_"))
+    plain = CALLED.get(plain, plain)
+    return plain if plain in SHORT or plain in COMPONENTS else key
 
 
 def _main(component: str) -> str:
@@ -240,6 +255,9 @@ def _nccl(fields: Row, facts: knowledge.Facts, notes: t.List[str]) -> Row:
         fields = {**({"cuda": found.group(2)} if found.group(2) else {}), **fields, "version": found.group(1)}
     elif isinstance(text, str) and text.isprintable() and re.search(r"[a-z]{3}", text) and not re.search(r"\d", text):
         _note(notes, "nccl", str(fields.pop("version"))[:LONGEST_REMARK], False)
+    conf = claim_text.settings(fields["conf"]) if isinstance(fields.get("conf"), str) else None
+    if conf:
+        fields["conf"] = conf
     return {"nccl": fields} if fields else {}
 
 

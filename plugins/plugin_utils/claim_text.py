@@ -19,8 +19,12 @@ SYSTEMS = (
     (r"ubuntu", "ubuntu"), (r"debian", "debian"), (r"rocky", "rocky"), (r"alma", "almalinux"), (r"centos", "centos"), (r"fedora", "fedora"),
     (r"oracle\s?linux|ol(?=[\d\W]|$)", "ol"), (r"amazon|amzn|al\s?(?=2(?:023)?\b)", "amzn"), (r"azure\s?linux|azl(?=\d)", "azurelinux"),
     (r"mariner", "mariner"),
-    (r"opensuse[-\s]?leap", "opensuse-leap"), (r"sles|sle(?=[\d\s-])|suse linux enterprise", "sles"),
-    (r"rhel|red\s?hat|enterprise linux|el(?=[\d\s-]+)", "rhel"),
+    (r"opensuse[-\s]?leap", "opensuse-leap"), (r"(?:opensuse[-\s]?)?tumbleweed", "opensuse-tumbleweed"),
+    (r"sles|sle(?=[\d\s-])|suse linux enterprise", "sles"), (r"rhel|red\s?hat|enterprise linux|el(?=[\d\s-]+)", "rhel"),
+    (r"(?:linux\s?)?mint(?=[\d\s]|$)", "linuxmint"), (r"pop!?[_\s-]?os|pop(?=[\s-]?\d)", "pop"), (r"arch(?:\s?linux)(?!\w)|arch$", "arch"),
+    (r"alinux|ali(?:baba|yun)(?: cloud)? linux", "alinux"), (r"tencent\s?os", "tencentos"),
+    *((name, name) for name in ("talos", "bottlerocket", "flatcar", "nixos", "openeuler", "kylin", "anolis", "photon", "manjaro", "endeavouros", "cachyos",
+                                "gentoo", "kali", "deepin", "uos", "void")),
 )
 # DGX OS by its major release: the Ubuntu that it is made of (docs.nvidia.com/dgx/dgx-os-7-user-guide and its predecessors).
 DGX_OS = {"4": "18.04", "5": "20.04", "6": "22.04", "7": "24.04"}
@@ -83,11 +87,27 @@ def driver(text: str) -> Row:
         result["source"] = "distribution"
     if flavour(text):
         result["flavour"] = flavour(text)
-    if re.search(r"lib\w*\s*!=\s*module|module\s*!=\s*lib", text):
+    module = _of_module(text)
+    if module:
+        others = [version for version in re.findall(r"(?<![\w.])%s%s" % (DRIVER, END), text) if version != module]
+        result.update({"version": module, **({"libraries": others[0]} if others else {})})
+        result.pop("alternatives", None)
+    elif re.search(r"lib\w*\s*!=\s*module|module\s*!=\s*lib", text):
         result["libraries"] = "other"
+    kind = re.search(r"(?<![a-z])(dkms|precompiled|prebuilt)(?![a-z])|linux-(?:modules|objects)-nvidia", text.lower())
+    if kind:
+        result["module"] = "dkms" if kind.group(1) == "dkms" else "prebuilt"
     if metapackages(text):
         result["packages"] = metapackages(text)
     return result or ({} if _wordy(text) else {"version": text})
+
+
+def _of_module(text: str) -> t.Optional[str]:
+    """The version of the module where a text tells it from the user space's: "libs 550.54.15 != module 535.161.08"."""
+    found = (re.search(r"(?i)(?<![a-z-])(?:module|kmod|kernel)(?: version)?\W{1,3}(%s)" % DRIVER, text)
+             or re.search(r"(?i)(%s) (?:kernel )?module\b" % DRIVER, text))
+    other = re.search(r"(?i)(?<![a-z-])(?:libs?|libraries|library|user[- ]?space|nvml|libcuda)\b", text)
+    return found.group(1) if found and other else None
 
 
 def metapackages(text: str) -> t.List[str]:
@@ -159,7 +179,7 @@ def _kernel_release(text: str) -> t.Optional[str]:
     plain = re.sub(r"^\s*(?:any\s+)?(?:kernel\s+)?(?:[<>]=?|==?|v|pre-)?\s*", "", text.strip())
     plain = re.sub(r"\.x\b|~\S*", "", plain)
     plain = re.sub(r"^(?:linux-(?:image|headers|modules)-(?:unsigned-)?|kernel-(?:core-|devel-)?|vmlinuz-)(?=\d)", "", plain)
-    found = re.match(r"(\d{1,2}\.\d{1,3}(?:\.\d{1,3})?(?:[-+][\w.+~-]*\w)?)\+?(?=$|[\s,;)/])", plain)
+    found = re.match(r"(\d{1,2}\.\d{1,3}(?:\.\d{1,3})?(?:[-+_][\w.+~-]*\w)?)\+?(?=$|[\s,;)/])", plain)
     return found.group(1) if found and not _UBUNTU.match(plain) else None
 
 
@@ -179,13 +199,13 @@ def system(text: str) -> Row:
 
 def system_fields(fields: t.Mapping[str, t.Any]) -> Row:
     """A mapping of id and release with the ID of os-release; a release that is none ("8/9") is left out."""
+    fields = dict(fields)
+    if isinstance(fields.get("arch"), str):
+        fields["arch"] = ARCHITECTURES.get(fields["arch"].lower(), fields["arch"])
     if not isinstance(fields.get("id"), str) or not isinstance(fields.get("release", ""), str):
-        return dict(fields)
+        return fields
     found = system("%s %s" % (fields["id"], fields.get("release", "")))
-    rest = {key: value for key, value in fields.items() if key != "release"} if found else dict(fields)
-    if isinstance(rest.get("arch"), str):
-        rest["arch"] = ARCHITECTURES.get(rest["arch"].lower(), rest["arch"])
-    return {**rest, **found}
+    return {**{key: value for key, value in fields.items() if key != "release" or not found}, **found}
 
 
 def _system(text: str) -> Row:
@@ -232,6 +252,13 @@ def ofed(text: str) -> Row:
     elif found:
         result["version"] = (found.group(1) or found.group(3)) + (found.group(2) or "")
     return result or ({} if _wordy(text) else {"version": text})
+
+
+def settings(text: str) -> t.Optional[t.Dict[str, str]]:
+    """Lines of NAME=value, as NCCL's file and `env` have them; None where a line is something else."""
+    lines = [line.strip() for line in text.replace(",", "\n").splitlines() if line.strip() and not line.strip().startswith("#")]
+    pairs = [re.fullmatch(r"(?:export\s+)?([A-Z][A-Z0-9_]*)=(.*)", line) for line in lines]
+    return {pair.group(1): pair.group(2) for pair in pairs if pair} if lines and all(pairs) else None
 
 
 def plain_version(text: str) -> t.Optional[str]:

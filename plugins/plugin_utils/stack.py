@@ -112,7 +112,7 @@ def _expand_mapping(value: t.Any, exact: bool, facts: knowledge.Facts) -> t.Dict
             if component is not None:
                 result[key] = NOTES[key](key, component, exact, facts)
         elif key not in known:
-            raise _unknown_key(key, [*known, *NOTES])
+            raise _unknown_key(key, [*known, *NOTES, *([] if exact else claim.SHORT)])
         elif component is not None:
             result[key] = _component(key, component, exact, facts)
     if exact and "os" not in result:

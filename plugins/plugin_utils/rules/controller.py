@@ -99,4 +99,14 @@ def package_bindings_missing(ctx: Context) -> t.Iterator[Hit]:
                   do=tuple(steps))
 
 
-RULES = (target_python_too_old, package_bindings_missing)
+def ansible_module_unknown(ctx: Context) -> t.Iterator[Hit]:
+    """Ansible finds the modules that a playbook uses."""
+    name = ((ctx.state.get("controller") or {}).get("error") or {}).get("no_module")
+    if name:
+        row = next((row for row in ctx.facts["ansible"]["no_modules"] if row["name"] == name), None)
+        why = "; there never was one of that name" if row else ": its collection is missing, or it is misspelt"
+        yield Hit(name, "Ansible does not find the module %s%s." % (name, why), (row or {}).get("source"),
+                  do=(actions.step("fail_preflight", "use %s" % (row["instead"] if row else "a module that is installed")),))
+
+
+RULES = (target_python_too_old, package_bindings_missing, ansible_module_unknown)

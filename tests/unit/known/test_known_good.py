@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.lockstep.gpu.plugins.filter import lockstep
 from ansible_collections.lockstep.gpu.plugins.plugin_utils import engine, stack
 
 from . import known
@@ -57,3 +58,18 @@ def test_the_versions_of_a_row_are_read(row):
 def test_cuda_11_8_has_no_other_floor_and_no_newest_kernel(driver, kernel):
     claim = dict({"cuda": "11.8.0", "driver": driver}, **({"kernel": kernel} if kernel else {}))
     assert not [row for row in known.judged(claim) if "cuda" in row["code"] or row["severity"] == "error"]
+
+
+@pytest.mark.parametrize("system", ["Talos", "talos", "Bottlerocket", "Arch Linux", "arch", "Linux Mint 22.1", "openSUSE Tumbleweed",
+                                    {"id": "anolis", "release": "8.8"}, {"id": "kylin", "release": "V10"},
+                                    {"id": "ubuntu", "release": "24.04", "arch": "arm64"}])
+def test_a_system_by_any_of_its_names_is_known(system):
+    for claim, target in (({"os": system}, {}), ({}, {"os": system})):
+        assert lockstep.findings(dict(claim, driver="580.95.05", flavour="open"), target) == []
+
+
+def test_a_claim_with_only_an_architecture_leaves_the_targets_system():
+    claim = {"arch": "aarch64", "driver": "580.95.05", "ofed": "DOCA 3.2.1", "kernel": "6.17"}
+    assert not [row for row in lockstep.findings(claim, {"os": "Ubuntu 24.04"}) if row["severity"] == "error"]
+    found = lockstep.findings(dict(claim, kernel="6.18 mainline"), {"os": "Ubuntu 24.04"})
+    assert "ofed_fails_to_build_on_kernel" in {row["code"] for row in found}

@@ -4,6 +4,7 @@
 """What people write where a version belongs."""
 from __future__ import annotations
 
+import pathlib
 import time
 
 import pytest
@@ -26,6 +27,11 @@ READERS = (claim_text.driver, claim_text.cuda, claim_text.kernel, claim_text.sys
     ("550.54.15/550.90.07", {"version": "550.54.15", "alternatives": ["550.90.07"]}),
     ("< 570.133.20", {"version": "570.133.20", "below": True}), ("pre-595", {"version": "595", "below": True}), ("<= 550.120", {"version": "550.120"}),
     ("any >= 515", {"version": "515"}), ("any", {}), ("12.2-era (535)", {"version": "535"}), ("3:610.57.04-1.el9", {"version": "610.57.04"}),
+    ("libs 550.54.15 != module 535.161.08", {"version": "535.161.08", "libraries": "550.54.15"}),
+    ("NVML 550.54.15, kernel 535.161.08", {"version": "535.161.08", "libraries": "550.54.15"}),
+    ("550.54.15 libraries, 535.161.08 module", {"version": "535.161.08", "libraries": "550.54.15"}),
+    ("module 570.133.20, user space 570.133.20", {"version": "570.133.20"}), ("570.133.20 (dkms, unsigned)", {"version": "570.133.20", "module": "dkms"}),
+    ("linux-modules-nvidia-570-server-6.8.0-57-generic", {"version": "570", "module": "prebuilt"}),
     ("libs != module", {"libraries": "other"}), ("cuda-drivers", {"packages": ["cuda-drivers"]}), ("proprietary", {"flavour": "proprietary"}),
     # A pattern, and slips of the pen, stay as they are.
     ("535.*", {"version": "535.*"}), ("550.163.o1", {"version": "550.163.o1"}), ("550,163,01", {"version": "550,163,01"}),
@@ -57,7 +63,7 @@ def test_toolkits(text, expected):
     ("6.14.0-33-generic (built with gcc-13)", {"compiler": "gcc 13", "release": "6.14.0-33-generic"}),
     ("3.10.0-957.el7 without kernel-devel", {"headers": False, "release": "3.10.0-957.el7"}), ("certain kernels", {"kaslr": True}),
     ("6.12 with nokaslr", {"release": "6.12"}), ("linux-headers-amd64 unheld", {"held": False, "meta": "linux-headers-amd64"}),
-    ("6.12*", {"release": "6.12*"})])
+    ("6.12.7_1", {"release": "6.12.7_1"}), ("6.12*", {"release": "6.12*"})])
 def test_kernels(text, expected):
     assert claim_text.kernel(text) == expected
 
@@ -75,6 +81,9 @@ def test_kernels(text, expected):
     ("SLES 15 SP6", "sles 15.6"), ("SLES 16", "sles 16"), ("SUSE Linux Enterprise Server 15 SP5", "sles 15.5"), ("openSUSE Leap 15.6", "opensuse-leap 15.6"),
     ("Debian 12 (bookworm)", "debian 12"), ("debian-13", "debian 13"), ("Fedora 43", "fedora 43"), ("azurelinux3.0", "azurelinux 3.0"),
     ("CBL-Mariner 2.0", "mariner 2.0"), ("RHCOS 4.16", "rhcos 4.16"), ("cos-113-18244", "cos None"), ("gentoo-2", "gentoo 2"),
+    ("Talos", "talos None"), ("Bottlerocket 1.50.0", "bottlerocket 1.50.0"), ("Arch Linux", "arch None"), ("Linux Mint 22.1", "linuxmint 22.1"),
+    ("Pop!_OS 22.04", "pop 22.04"), ("openSUSE Tumbleweed", "opensuse-tumbleweed None"), ("Alibaba Cloud Linux 3", "alinux 3"),
+    ("Kylin V10", "kylin 10"), ("openEuler 22.03 LTS SP3", "openeuler None"), ("x86_64 archive", "None None"),
     # Several releases, or several distributions, are none.
     ("Rocky 8/9", "rocky None"), ("Ubuntu 22.04/24.04 (6.8 6.14 6.17)", "ubuntu None"), ("Debian 12/13", "debian None"),
     ("AL2/Ubuntu/RHEL/Rocky images", "None None"), ("Windows Server 2022", "None None"), ("", "None None")])
@@ -169,3 +178,25 @@ def test_products_as_people_name_them(product, architecture):
     ({"provider": "doca", "doca": "3.2.1"}, {"provider": "doca", "doca": "3.2.1"})])
 def test_rdma_in_keys_of_its_own(value, expected):
     assert stack.expand({"ofed": value}, exact=False)["ofed"] == expected
+
+
+@pytest.mark.parametrize(("value", "expected"), [
+    ({"driver_version": "550.90.07", "kernel-version": "6.8.0-45-generic"}, {"driver": {"version": "550.90.07"}, "kernel": {"release": "6.8.0-45-generic"}}),
+    ({"os": "ubuntu", "os_version": "22.04", "arch": "arm64"}, {"os": {"id": "ubuntu", "release": "22.04", "arch": "aarch64"}}),
+    ({"distro": "Rocky 9", "gpu_model": "H100"}, {"os": {"id": "rocky", "release": "9"}, "expect": {"products": ["H100"]}}),
+    ({"nccl": {"conf": "# ours\nexport NCCL_DEBUG=INFO\nNCCL_IB_HCA=mlx5"}}, {"nccl": {"conf": {"NCCL_DEBUG": "INFO", "NCCL_IB_HCA": "mlx5"}}}),
+    ({"driver": "550", "hpcx": "2.21", "kubernetes": "1.31", "note": "x"}, {"driver": {"version": "550"}})])
+def test_other_words_for_the_same(value, expected):
+    assert stack.expand(value, exact=False) == expected
+
+
+@pytest.mark.parametrize(("key", "candidate"), [("dirver", "driver"), ("fabricmanger", "fabricmanager"), ("containr_toolkit", "container_toolkit")])
+def test_an_unknown_key_is_one_error_with_candidates(key, candidate):
+    with pytest.raises(stack.StackError) as refused:
+        stack.expand({"cuda": "12.4", key: "1"}, exact=False)
+    assert refused.value.key == key and candidate in refused.value.candidates
+
+
+def test_the_words_that_are_not_judged_are_documented():
+    page = (pathlib.Path(__file__).resolve().parents[4] / "docs" / "stacks.md").read_text(encoding="utf-8")
+    assert [word for word in claim.ASIDE if "`%s`" % word not in page] == []

@@ -78,7 +78,9 @@ def test_gpus_are_found_by_id_and_by_product(name, expected):
     ("8x A100-80GB SXM", "Ampere", True), ("GB300 NVL72", "Blackwell Ultra", True), ("NVIDIA H100 NVL", "Hopper", True),
     ("NVIDIA GH200 480GB", "Grace Hopper", True), ("Tesla V100-SXM2-32GB", "Volta", True), ("HGX H100 8x", "Hopper", True),
     ("NVIDIA A100 96GB", "Ampere", True), ("DGX Spark", "Blackwell GB10", False), ("RTX PRO 6000", "Blackwell RTX", None),
-    ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "Blackwell RTX", True), ("NVIDIA", None, None), ("8x", None, None), ("80GB", None, None)])
+    ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "Blackwell RTX", True), ("NVIDIA", None, None), ("8x", None, None), ("80GB", None, None),
+    ("K40", "Kepler GK11x", True), ("GeForce GTX 750 Ti", "Maxwell GM10x", False), ("DGX-2 (V100)", "Volta", True), ("DGX-2", None, None),
+    ("RTX 4060 Ti", "Ada Lovelace", False), ("RTX A6000", "Ampere GA10x", False)])
 def test_gpus_are_found_as_tools_and_people_name_them(name, architecture, data_centre):
     row = knowledge.gpu(FACTS, name) or {}
     assert (row.get("architecture"), row.get("data_centre")) == (architecture, data_centre)
@@ -132,3 +134,30 @@ def test_the_links_at_the_top_lead_to_the_data():
     root = SCHEMAS.parents[1]
     for name, folder in (("compat", knowledge.COMPAT_DIR), ("stacks", knowledge.STACKS_DIR)):
         assert (root / name).resolve() == folder.resolve()
+
+
+def test_a_kind_of_boards_is_known_one_by_one():
+    assert len(FACTS["gpus"]["gpus"]) > 500 and "boards" not in FACTS["gpus"]
+    assert all(row["source"].startswith("https://") for row in FACTS["gpus"]["gpus"])
+
+
+def test_every_branch_has_versions_and_every_toolkit_a_driver_of_one():
+    branches = {row["branch"] for row in FACTS["drivers"]["branches"]}
+    assert {"340", "390", "470", "535", "580", "620"} <= branches
+    assert [row["version"] for row in FACTS["cuda"]["toolkits"] if row["driver"] and knowledge.branch_of(row["driver"]) not in branches] == []
+
+
+@pytest.mark.parametrize(("driver", "kernel", "certainty"), [
+    ("470.256.02", "6.12.48", None), ("550.54.15", "6.8.0-45-generic", ...), ("580.105.08", "6.8.0-45-generic", ...)])
+def test_a_driver_without_a_fix_that_its_branch_took_later_may_not_build(driver, kernel, certainty):
+    row = knowledge.fails_to_build(FACTS, driver, kernel, None, None)
+    assert (row or {"certainty": ...}).get("certainty") == certainty
+
+
+@pytest.mark.parametrize(("version", "expected"), [("8.0.44", "367"), ("10.2", "440"), ("11.8", "450"), ("13.2.1", "580")])
+def test_a_toolkit_has_the_floor_of_its_release_or_of_its_major(version, expected):
+    assert knowledge.branch_of(knowledge.cuda_floor(FACTS, version)["driver"]) == expected
+
+
+def test_a_branch_newer_than_every_toolkit_says_nothing_of_its_cuda():
+    assert knowledge.cuda_of_driver(FACTS, "999.10") is None and knowledge.cuda_of_driver(FACTS, "550.90.07") == (12, 4)

@@ -283,6 +283,8 @@ CASES = [
          set_in("state.controller", {"ansible": "2.17.5", "python": {"path": None, "version": "3.9.2"}})),
     case("package_bindings_missing", "python3-apt", set_in("state.controller", {"error": {"bindings": [
         {"package": "python3-apt", "interpreter": None, "version": None, "attempted": []}]}}), set_in("state.controller", {"error": {"bindings": []}})),
+    case("ansible_module_unknown", "community.general.nvidia_driver", set_in("state.controller", {"error": {"no_module": "community.general.nvidia_driver"}}),
+         set_in("state.controller", {"error": {"no_module": None}})),
     # The other forms of these: tests/unit/cases/test_pkg_apt.py.
     case("apt_locked", "unattended-upgr (24459)", manager_says("run", {"locks": [
         {"path": "/var/lib/dpkg/lock-frontend", "pid": 24459, "process": "unattended-upgr"}]}), manager_says("run", {"locks": []})),
