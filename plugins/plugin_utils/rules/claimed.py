@@ -22,6 +22,7 @@ _DRIVER_VERSION = re.compile(r"(?:\d+:)?(\d{3}\.\d{2,3}(?:\.\d{1,2})?)(?![\d.])"
 _SIDE_BY_SIDE = re.compile(r"(?:^|-)(?:lib)?nvidia-(tesla(?:-\d+)?|legacy-\d+xx)(?=-|$)")
 _PLAIN_VERSION = re.compile(r"(?:\d+:)?(\d+(?:\.\d+)+)")
 _BRANCH = re.compile(r"-(\d{3})(?:xx)?(?=-|$)")
+_RELEASE = re.compile(r"-\d+\.\d+\.\d+-\d+.*")
 # What comes from no distribution has a revision of NVIDIA's own: 580.126.09-1ubuntu1, 535.183.01-0ubuntu1, 535.183.01-1.
 _VENDOR_REVISION = re.compile(r"-(?:1|[01]ubuntu1)$")
 
@@ -70,8 +71,8 @@ def version_of(ctx: Context, name: str, version: t.Optional[str]) -> t.Optional[
 
 
 def branch_in(ctx: Context, name: str) -> t.Optional[str]:
-    """The driver branch in a package's name: nvidia-dkms-535-server -> 535."""
-    found = _BRANCH.search(plain(name)) if product(ctx, name) in ("driver", "fabric") else None
+    """The driver branch in a package's name: nvidia-dkms-535-server -> 535; a kernel's release behind it has numbers of its own."""
+    found = _BRANCH.search(_RELEASE.sub("", plain(name))) if product(ctx, name) in ("driver", "fabric") else None
     return found.group(1) if found else None
 
 
@@ -217,9 +218,16 @@ def excluding(ctx: Context) -> t.List[Row]:
 
 
 def counts_for_itself(ctx: Context, name: str, version: t.Optional[str]) -> bool:
-    """Whether a tool's version says nothing about the driver's: only NVIDIA's own archives have one for each driver."""
-    return not one_version(ctx, name) and (not _VENDOR_REVISION.search(version or "") or ctx.os.get("id") == "debian"
-                                           or not re.match(r"nvidia-(modprobe|settings|xconfig|persistenced)", name))
+    """Whether a tool's version says nothing about the driver's: only NVIDIA's own archives have one for each driver.
+
+    Ubuntu's own nvidia-settings 510.47.03-0ubuntu1 has a revision like NVIDIA's; the driver beside it tells whose archive the node uses.
+    """
+    if one_version(ctx, name) or not name.startswith("nvidia-"):
+        return not one_version(ctx, name)
+    if not _VENDOR_REVISION.search(version or "") or ctx.os.get("id") == "debian" or not re.match(r"nvidia-(modprobe|settings|xconfig|persistenced)", name):
+        return True
+    around = [row.get("version") or "" for of in ("driver", "fabric") for row in members(ctx, of).values()]
+    return bool(around) and not any(_VENDOR_REVISION.search(other) for other in around)
 
 
 def offered(ctx: Context, name: str) -> t.Optional[t.List[str]]:

@@ -175,7 +175,8 @@ def _unheld(ctx: Context) -> t.Tuple[t.List[str], t.List[str]]:
         return [], []
     claims = {of for of in (*claimed.VERSIONED, "cuda", "ofed") if ctx.stack.get(of)} | ({"fabric"} if ctx.stack.get("driver") else set())
     # A keyring has to follow its archive; what is of another branch has to go.
-    names = [name for of in sorted(claims) for name in claimed.members(ctx, of, False) if not name.endswith("-keyring") and not claimed.other_branch(ctx, name)]
+    names = [name for of in sorted(claims) for name, row in claimed.members(ctx, of, False).items() if not name.endswith("-keyring")
+             and not claimed.other_branch(ctx, name) and not (of == "driver" and claimed.counts_for_itself(ctx, name, row.get("version")))]
     # Where the claim names a kernel, the rule about its metapackages tells (meta_package_not_held).
     if (ctx.stack.get("expect") or {}).get("hold") and not ctx.stack.get("kernel"):
         names += [name for name in claimed.packages(ctx) if claimed.kernel_meta(ctx, name)]

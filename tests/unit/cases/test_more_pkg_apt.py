@@ -205,6 +205,85 @@ CASES = [
         }, "drift",
         [("package_version_differs", "error", "nvidia-driver-535 535.171.04")],
         [("downgrade_exact", "nvidia-driver-535=535.161.07")], id="hist-uu"),
+    pytest.param(
+        {"os": "ubuntu-22.04", "lock": {"driver": "535.183.01"}}, {
+            "dpkg_list": ("hi  nvidia-driver-535                        535.183.01-0ubuntu0.22.04.1 amd64 x\n"
+                          "hi  libnvidia-cfg1-535:amd64                 535.183.01-0ubuntu0.22.04.1 amd64 x\n"
+                          "hi  libnvidia-common-535                     535.183.01-0ubuntu0.22.04.1 amd64 x\n"
+                          "hi  libnvidia-compute-535:amd64              535.183.01-0ubuntu0.22.04.1 amd64 x\n"
+                          "hi  libnvidia-compute-535:i386               535.183.01-0ubuntu0.22.04.1 amd64 x\n"
+                          "hi  nvidia-dkms-535                          535.183.01-0ubuntu0.22.04.1 amd64 x\n"
+                          "hi  nvidia-firmware-535-535.183.01           535.183.01-0ubuntu0.22.04.1 amd64 x\n"
+                          "hi  nvidia-kernel-common-535                 535.183.01-0ubuntu0.22.04.1 amd64 x\n"
+                          "hi  nvidia-kernel-source-535                 535.183.01-0ubuntu0.22.04.1 amd64 x\n"
+                          "hi  nvidia-utils-535                         535.183.01-0ubuntu0.22.04.1 amd64 x\n"
+                          "hi  xserver-xorg-video-nvidia-535            535.183.01-0ubuntu0.22.04.1 amd64 x\n"
+                          "hi  nvidia-compute-utils-535                 535.183.01-0ubuntu0.22.04.1 amd64 x\n"
+                          "ii  libnvidia-egl-wayland1:amd64 1:1.1.9-1.1 amd64 x\nii  nvidia-prime 0.8.17.1 all x\n"
+                          "ii  nvidia-settings 510.47.03-0ubuntu1 amd64 x\nii  screen-resolution-extra 0.18.2 all x\n"
+                          "ii  linux-firmware 20220329.git681281e4-0ubuntu3.31 all x\n"),
+        }, "in_sync", [], [], id="twin-u22"),
+    pytest.param(
+        {"os": "ubuntu-22.04", "lock": {"driver": "535.183.01", "kernel": "5.15.0-113-generic"}}, {
+            "dpkg_list": ("hi  nvidia-headless-no-dkms-535-server       535.183.01-0ubuntu0.22.04.1 amd64 x\n"
+                          "hi  libnvidia-compute-535-server:amd64       535.183.01-0ubuntu0.22.04.1 amd64 x\n"
+                          "hi  nvidia-utils-535-server                  535.183.01-0ubuntu0.22.04.1 amd64 x\n"
+                          "hi  linux-modules-nvidia-535-server-5.15.0-113-generic 5.15.0-113.123 amd64 x\n"
+                          "hi  linux-objects-nvidia-535-server-5.15.0-113-generic 5.15.0-113.123 amd64 x\n"
+                          "hi  linux-signatures-nvidia-5.15.0-113-generic 5.15.0-113.123 amd64 x\n"
+                          "hi  linux-image-5.15.0-113-generic           5.15.0-113.123 amd64 x\n"
+                          "hi  linux-image-generic                      5.15.0.113.113 amd64 x\n"
+                          "hi  nvidia-fabricmanager-535                 535.183.01-0ubuntu0.22.04.1 amd64 x\n"),
+        }, "in_sync", [], [], id="twin-u22-modules"),
+    pytest.param(
+        {"os": "ubuntu-24.04", "lock": {"driver": "580.65.06", "fabric_manager": "580.65.06", "flavour": "open"}}, {
+            "dpkg_list": ("hi  nvidia-open                              580.65.06-0ubuntu1 amd64 x\n"
+                          "hi  nvidia-driver-open                       580.65.06-0ubuntu1 amd64 x\n"
+                          "hi  libnvidia-compute                        580.65.06-0ubuntu1 amd64 x\n"
+                          "hi  nvidia-dkms-open                         580.65.06-0ubuntu1 amd64 x\n"
+                          "hi  nvidia-modprobe                          580.65.06-0ubuntu1 amd64 x\n"
+                          "hi  nvidia-persistenced                      580.65.06-0ubuntu1 amd64 x\n"
+                          "hi  nvidia-settings                          580.65.06-0ubuntu1 amd64 x\n"
+                          "hi  nvidia-fabricmanager                     580.65.06-1 amd64 x\n"
+                          "hi  libnvidia-nscq                           580.65.06-1 amd64 x\n"
+                          "hi  nvidia-imex                              580.65.06-1 amd64 x\n"
+                          "hi  nvidia-driver-pinning-580                580-1ubuntu1 amd64 x\n"
+                          "hi  libxnvctrl0                              580.65.06-0ubuntu1 amd64 x\nii  cuda-keyring 1.1-1 all x\n"),
+        }, "in_sync", [], [], id="twin-u24-cuda-repo"),
+    pytest.param(
+        {"os": "debian-12", "lock": {"driver": "535.183.01"}}, {
+            "dpkg_list": ("hi  nvidia-driver                            535.183.01-1~deb12u1 amd64 x\n"
+                          "hi  nvidia-kernel-dkms                       535.183.01-1~deb12u1 amd64 x\n"
+                          "hi  libcuda1:amd64                           535.183.01-1~deb12u1 amd64 x\n"
+                          "hi  nvidia-alternative                       535.183.01-1~deb12u1 amd64 x\n"
+                          "hi  nvidia-kernel-support                    535.183.01-1~deb12u1 amd64 x\n"
+                          "hi  nvidia-smi                               535.183.01-1~deb12u1 amd64 x\n"
+                          "hi  glx-alternative-nvidia                   1.2.2 amd64 x\n"
+                          "hi  nvidia-installer-cleanup                 20220217+3~deb12u1 amd64 x\n"
+                          "hi  nvidia-modprobe                          535.161.07-1~deb12u1 amd64 x\n"
+                          "hi  nvidia-settings                          535.171.04-1~deb12u1 amd64 x\n"
+                          "hi  nvidia-persistenced                      535.171.04-1~deb12u1 amd64 x\n"
+                          "hi  nvidia-support                           20220217+3~deb12u1 amd64 x\n"
+                          "hi  firmware-nvidia-gsp                      535.183.01-1~deb12u1 amd64 x\n"
+                          "hi  nvidia-vulkan-common                     535.183.01-1~deb12u1 amd64 x\n"
+                          "hi  libnvidia-egl-wayland1                   1:1.1.10-1 amd64 x\n"
+                          "hi  nvidia-kernel-common                     20220217+3~deb12u1 amd64 x\n"
+                          "hi  nvidia-egl-common                        535.183.01-1~deb12u1 amd64 x\n"
+                          "hi  xserver-xorg-video-nvidia                535.183.01-1~deb12u1 amd64 x\n"
+                          "hi  nvidia-legacy-check                      535.183.01-1~deb12u1 amd64 x\n"),
+        }, "in_sync", [], [], id="twin-deb12"),
+    pytest.param(
+        {"os": "ubuntu-22.04", "lock": {"driver": "535.171.04"}}, {
+            "apt_history": ("Start-Date: 2024-04-12  06:12:01\nCommandline: apt-get install nvidia-driver-535=535.171.04-0ubuntu0.22.04.1\n"
+                            "Requested-By: root (0)\nUpgrade: nvidia-driver-535:amd64 (535.161.07-0ubuntu0.22.04.1, 535.171.04-0ubuntu0.22.04.1), "
+                            "libnvidia-compute-535:amd64 (535.161.07-0ubuntu0.22.04.1, 535.171.04-0ubuntu0.22.04.1)\nEnd-Date: 2024-04-12  06:13:10\n"),
+        }, "in_sync", [], [], id="twin-hist"),
+    pytest.param(
+        {"os": "ubuntu-22.04", "lock": {"driver": "535.183.01"}}, {
+            "unattended_upgrades": 'Unattended-Upgrade::Package-Blacklist {\n  "nvidia-";\n  "libnvidia-";\n  "linux-";\n};\n',
+            "dpkg_list": ("hi  nvidia-driver-535                        535.183.01-0ubuntu0.22.04.1 amd64 x\n"
+                          "hi  libnvidia-compute-535:amd64              535.183.01-0ubuntu0.22.04.1 amd64 x\n"),
+        }, "in_sync", [], [], id="twin-uu"),
 ]
 
 

@@ -291,7 +291,6 @@ CASES = [
         }, "drift",
         [("exact_set_needed", None, "")],
         [("install_exact", "nvidia-container-toolkit=1.17.8-1 nvidia-container-toolkit-base=1.17.8-1 "
-          ""
                            "libnvidia-container-tools=1.17.8-1 libnvidia-container1=1.17.8-1"),
          ("hold", "")], id="apt3-unsat"),
     pytest.param(
@@ -314,6 +313,32 @@ CASES = [
         }, "drift",
         [("package_renamed", "error", "nvidia-docker2 nvidia-container-toolkit")],
         [("install_exact", "nvidia-container-toolkit=1.17.8")], id="docker2"),
+    pytest.param(
+        {"os": "ubuntu-22.04", "lock": {"container_toolkit": "1.17.8"}}, {
+            "apt_policy": ("libnvidia-container1:\n  Installed: 1.17.8-1\n  Candidate: 1.17.8-1\n  Version table:\n     1.18.0-1 500\n"
+                           "        500 https://nvidia.github.io/libnvidia-container/stable/deb/amd64  Packages\n *** 1.17.8-1 1001\n"
+                           "        500 https://nvidia.github.io/libnvidia-container/stable/deb/amd64  Packages\n        100 /var/lib/dpkg/status\n"
+                           "     1.17.7-1 500\n        500 https://nvidia.github.io/libnvidia-container/stable/deb/amd64  Packages\n"),
+        }, "in_sync", [], [], id="twin-policy"),
+    pytest.param(
+        {"os": "ubuntu-22.04", "lock": {"container_toolkit": "1.17.8"}}, {
+            "apt_holds": "nvidia-container-toolkit\nnvidia-container-toolkit-base\nlibnvidia-container1\nlibnvidia-container-tools\n",
+            "dpkg_list": ("hi  nvidia-container-toolkit                 1.17.8-1 amd64 x\n"
+                          "hi  nvidia-container-toolkit-base            1.17.8-1 amd64 x\n"
+                          "hi  libnvidia-container1:amd64               1.17.8-1 amd64 x\n"
+                          "hi  libnvidia-container-tools                1.17.8-1 amd64 x\n"),
+            "apt_policy": ("nvidia-container-toolkit:\n  Installed: 1.17.8-1\n  Candidate: 1.18.0-1\n  Version table:\n     1.18.0-1 500\n"
+                           "        500 https://nvidia.github.io/libnvidia-container/stable/deb/amd64  Packages\n *** 1.17.8-1 500\n"
+                           "        500 https://nvidia.github.io/libnvidia-container/stable/deb/amd64  Packages\n        100 /var/lib/dpkg/status\n"),
+        }, "in_sync", [], [], id="twin-holds-policy-newer"),
+    pytest.param(
+        {"os": "ubuntu-22.04", "lock": {"driver": "535.183.01"}}, {
+            "apt_simulation": ("Reading package lists...\nBuilding dependency tree...\nReading state information...\nCalculating upgrade...\n"
+                               "The following packages have been kept back:\n  libnvidia-compute-535 nvidia-driver-535\n"
+                               "The following packages will be upgraded:\n  libc6\n1 upgraded, 0 newly installed, 0 to remove and 2 not upgraded.\n"
+                               "Inst libc6 [2.35-0ubuntu3.6] (2.35-0ubuntu3.8 Ubuntu:22.04/jammy-updates [amd64])\n"
+                               "Conf libc6 (2.35-0ubuntu3.8 Ubuntu:22.04/jammy-updates [amd64])\n"),
+        }, "in_sync", [], [], id="twin-sim-held"),
 ]
 
 

@@ -52,10 +52,6 @@ CASES = [
                               "nvidia-driver.x86_64    3:570.86.15-1.el9    cuda-rhel9-x86_64\n"),
         }, "blocked", [("locked_version_gone_from_archive", "error", "nvidia-driver 550.54.14")], [("fail_preflight", "550.163.01")], id="gone-dnf-list"),
     pytest.param(
-        {"os": "rocky-9"}, {
-            "dnf_run": failed("Waiting for process with pid 12345 to finish.\n"),
-        }, "unknown", [("apt_locked", "warn", "12345")], [("wait_for_lock", ""), ("retry", "")], id="lock-dnf"),
-    pytest.param(
         {"os": "amazon-2"}, {
             "dnf_run": failed(("Loaded plugins: extras_suggestions, langpacks, priorities, update-motd\n"
                                "Existing lock /var/run/yum.pid: another copy is running as pid 3208.\n"
@@ -311,6 +307,47 @@ CASES = [
         {"os": "rocky-9", "lock": {"driver": "550.90.07"}}, {
             "rpm_list": "nvidia-driver-550.90.07-1.el9.x86_64\nnvidia-driver-550.54.15-1.el9.x86_64\nnvidia-driver-libs-550.90.07-1.el9.x86_64\n",
         }, "broken", [("package_half_configured", "error", "nvidia-driver")], [("configure_packages", "")], id="rpm-dup"),
+    pytest.param(
+        {"os": "rocky-9", "lock": {"driver": "570.86.15", "module_stream": "570-open"}}, {
+            "rpm_list": ("nvidia-driver-570.86.15-1.el9.x86_64\nnvidia-driver-libs-570.86.15-1.el9.x86_64\n"
+                         "nvidia-driver-cuda-570.86.15-1.el9.x86_64\nnvidia-driver-cuda-libs-570.86.15-1.el9.x86_64\n"
+                         "nvidia-modprobe-570.86.15-1.el9.x86_64\nnvidia-persistenced-570.86.15-1.el9.x86_64\n"
+                         "nvidia-settings-570.86.15-1.el9.x86_64\nnvidia-libXNVCtrl-570.86.15-1.el9.x86_64\nlibnvidia-cfg-570.86.15-1.el9.x86_64\n"
+                         "libnvidia-gpucomp-570.86.15-1.el9.x86_64\nlibnvidia-ml-570.86.15-1.el9.x86_64\nlibnvidia-fbc-570.86.15-1.el9.x86_64\n"
+                         "xorg-x11-nvidia-570.86.15-1.el9.x86_64\nnvidia-xconfig-570.86.15-1.el9.x86_64\nnvidia-kmod-common-570.86.15-1.el9.x86_64\n"
+                         "nvidia-fabric-manager-570.86.15-1.el9.x86_64\nlibnvidia-nscq-570.86.15-1.el9.x86_64\n"
+                         "kmod-nvidia-open-dkms-570.86.15-1.el9.noarch\negl-wayland-1.1.13-1.el9.x86_64\negl-gbm-1.1.2-1.el9.x86_64\n"
+                         "opencl-filesystem-1.0-15.el9.noarch\ndnf-plugin-nvidia-2.2-1.el9.noarch\nocl-icd-2.2.13-4.el9.x86_64\n"
+                         "dkms-3.1.5-1.el9.noarch\nnvidia-container-toolkit-1.17.4-1.x86_64\nnvidia-container-toolkit-base-1.17.4-1.x86_64\n"
+                         "libnvidia-container1-1.17.4-1.x86_64\nlibnvidia-container-tools-1.17.4-1.x86_64\n"),
+            "dnf_modules": ("Name            Stream        Profiles                    Summary\n"
+                            "nvidia-driver   570-open [e]  default [d] [i], fm, ks, src  Nvidia driver for 570-open branch\n"
+                            "nvidia-driver   latest-dkms [d]  default [d], fm, ks  Nvidia driver for latest-dkms branch\n"),
+        }, "in_sync", [], [], id="twin-el9"),
+    pytest.param(
+        {"os": "rhel-8.10", "running_kernel": "4.18.0-553.22.1.el8_10.x86_64", "lock": {"driver": "535.183.06", "kmod": "precompiled", "kernel": "4.18.0-553.22.1.el8_10.x86_64"}}, {
+            "rpm_list": ("nvidia-driver-535.183.06-1.el8.x86_64\nnvidia-driver-libs-535.183.06-1.el8.x86_64\n"
+                         "kmod-nvidia-535.183.06-4.18.0-553.22.1-535.183.06-3.el8_10.x86_64\n"
+                         "kmod-nvidia-535.183.06-4.18.0-553.16.1-535.183.06-3.el8_10.x86_64\nkernel-core-4.18.0-553.22.1.el8_10.x86_64\n"
+                         "kernel-4.18.0-553.22.1.el8_10.x86_64\n"),
+            "uname_r": "4.18.0-553.22.1.el8_10.x86_64\n",
+        }, "in_sync", [], [], id="twin-el8-precomp"),
+    pytest.param(
+        {"os": "rocky-9", "lock": {"driver": "550.90.07"}}, {
+            "dnf_transaction": ("Last metadata expiration check: 0:12:01 ago on Tue 02 Jul 2024 09:00:01 AM UTC.\nDependencies resolved.\n"
+                                "Nothing to do.\nComplete!\n"),
+        }, "in_sync", [], [], id="twin-dnf-nothing"),
+    pytest.param(
+        {"os": "rocky-9", "lock": {"driver": "550.90.07"}}, {
+            "dnf_run": ("Last metadata expiration check: 0:12:01 ago.\nPackage nvidia-driver-3:550.90.07-1.el9.x86_64 is already installed.\n"
+                        "Dependencies resolved.\nNothing to do.\nComplete!\n"),
+        }, "in_sync", [], [], id="twin-dnf-already"),
+    pytest.param(
+        {"os": "rocky-9", "lock": {"driver": "550.90.07"}}, {
+            "dnf_run": "Package nvidia-driver-3:550.54.15-1.el9.x86_64 is already installed.\nDependencies resolved.\nNothing to do.\nComplete!\n",
+        }, "drift",
+        [("package_version_differs", "error", "nvidia-driver 550.54.15")],
+        [("install_exact", "nvidia-driver 550.90.07")], id="twin-dnf-wrong-already"),
 ]
 
 
