@@ -52,6 +52,10 @@ CASES = [
                               "nvidia-driver.x86_64    3:570.86.15-1.el9    cuda-rhel9-x86_64\n"),
         }, "blocked", [("locked_version_gone_from_archive", "error", "nvidia-driver 550.54.14")], [("fail_preflight", "550.163.01")], id="gone-dnf-list"),
     pytest.param(
+        {"os": "rocky-9"}, {
+            "dnf_run": failed("Waiting for process with pid 12345 to finish.\n"),
+        }, "unknown", [("apt_locked", "warn", "12345")], [("wait_for_lock", ""), ("retry", "")], id="lock-dnf"),
+    pytest.param(
         {"os": "amazon-2"}, {
             "dnf_run": failed(("Loaded plugins: extras_suggestions, langpacks, priorities, update-motd\n"
                                "Existing lock /var/run/yum.pid: another copy is running as pid 3208.\n"
@@ -325,7 +329,8 @@ CASES = [
                             "nvidia-driver   latest-dkms [d]  default [d], fm, ks  Nvidia driver for latest-dkms branch\n"),
         }, "in_sync", [], [], id="twin-el9"),
     pytest.param(
-        {"os": "rhel-8.10", "running_kernel": "4.18.0-553.22.1.el8_10.x86_64", "lock": {"driver": "535.183.06", "kmod": "precompiled", "kernel": "4.18.0-553.22.1.el8_10.x86_64"}}, {
+        {"os": "rhel-8.10", "running_kernel": "4.18.0-553.22.1.el8_10.x86_64",
+         "lock": {"driver": "535.183.06", "kmod": "precompiled", "kernel": "4.18.0-553.22.1.el8_10.x86_64"}}, {
             "rpm_list": ("nvidia-driver-535.183.06-1.el8.x86_64\nnvidia-driver-libs-535.183.06-1.el8.x86_64\n"
                          "kmod-nvidia-535.183.06-4.18.0-553.22.1-535.183.06-3.el8_10.x86_64\n"
                          "kmod-nvidia-535.183.06-4.18.0-553.16.1-535.183.06-3.el8_10.x86_64\nkernel-core-4.18.0-553.22.1.el8_10.x86_64\n"
