@@ -103,7 +103,7 @@ def board(ctx: Context) -> t.Optional[Row]:
 
 def gpu_count(ctx: Context) -> int:
     """How many GPUs the node shows."""
-    return max(len(ctx.state.get("gpus") or []), len(fabric(ctx).get("gpus") or []))
+    return max(len(ctx.state.get("gpus") or []), len(fabric(ctx).get("gpus") or []), len(ctx.state.get("gpu_query") or []))
 
 
 def needed(ctx: Context) -> t.Optional[bool]:

@@ -162,3 +162,21 @@ def test_nvidia_smi_in_xml():
 def test_no_nvidia_smi_is_an_answer(text, rc):
     record = judged({"lock": {"driver": "535.154.05"}}, nvidia_smi=failed(text, rc), proc_driver_version=MODULE % "535.154.05")
     assert record["verdict"] == "in_sync" and record["state"]["unknown"] == []
+
+
+# One output of nvidia-smi under the name of another
+
+@pytest.mark.parametrize("name", ["nvidia_smi", "nvidia_smi_query"])
+def test_a_query_is_known_by_its_form(name):
+    lost = "0, NVIDIA A100-SXM4-80GB, 535.161.08, 00000000:07:00.0\n1, [GPU is lost], [GPU is lost], 00000000:0F:00.0\n"
+    assert found(judged({}, **{name: lost}), "gpu_lost") == [("00000000:0F:00.0", "error", "broken")]
+    record = judged({"lock": {"driver": "550.90.07"}}, **{name: "name, driver_version\nNVIDIA L40S, 550.90.07\n"})
+    assert record["verdict"] == "in_sync" and record["state"]["unknown"] == []
+
+
+@pytest.mark.parametrize("name", ["nvidia_smi", "nvidia_smi_query", "nvidia_smi_version"])
+@pytest.mark.parametrize("text", ["| NVIDIA-SMI 550.90.07              Driver Version: 550.90.07      CUDA Version: 12.4     |\n",
+                                  "NVIDIA-SMI version  : 550.90.07\nNVML version        : 550.90\nDRIVER version      : 550.90.07\n"])
+def test_other_outputs_are_known_by_their_form(name, text):
+    assert judged({"lock": {"driver": "550.90.07"}}, **{name: text})["verdict"] == "in_sync"
+    assert codes(judged({"lock": {"driver": "535.183.01"}}, **{name: text})) == ["driver_branch_differs"]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from .recorded import found, judged
+from .recorded import failed, found, judged
 
 MODULE = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  %s  Wed Oct 27 21:21:55 UTC 2021\n"
 WHOLE = ("==============NVSMI LOG==============\n\nTimestamp                                 : Sun Dec 21 12:51:09 2025\n"
@@ -42,3 +42,17 @@ def test_a_program_newer_than_the_driver_goes_back():
     record = judged({"os": "ubuntu-22.04", "lock": {"driver": "580.126.09"}}, proc_driver_version=MODULE % "580.126.09",
                     fabric_manager_log="fabric manager NVIDIA GPU driver interface version 590.48.01 don't match with driver version 580.126.09.\n")
     assert [step["action"] for step in record["plan"]] == ["downgrade_exact", "start_service"]
+
+
+def test_the_fabric_in_a_query_of_other_columns():
+    rows = "".join("%d, NVIDIA H100 80GB HBM3, %%s, %%s\n" % number for number in range(8))
+    assert found(judged({}, nvidia_smi_query=rows % (("In Progress", "[N/A]") * 8)), "fabric_not_completed") == [("8 of 8", "error", "broken")]
+    assert judged({}, nvidia_smi_query=rows % (("Completed", "Success") * 8))["findings"] == []
+    assert found(judged({}, nvidia_smi_query=rows % (("[Not Supported]", "[N/A]") * 8)), "fabric_not_completed") == []
+
+
+def test_a_baseboard_that_only_a_query_shows_needs_its_service():
+    rows = "".join("%d, NVIDIA H100 80GB HBM3, 550.90.07, 00000000:%02X:00.0\n" % (number, number * 16) for number in range(8))
+    record = judged({}, nvidia_smi_query=rows, fabric_manager_status=failed("inactive\n", 3))
+    assert found(record, "fabric_not_completed") == [("nvidia-fabricmanager is inactive", "error", "broken")]
+    assert judged({}, nvidia_smi_query=rows, fabric_manager_status="active\n")["findings"] == []
