@@ -44,7 +44,7 @@ def _installed(ctx: Context, wanted: str) -> t.Iterator[Hit]:
             # Another version is said, and mended, for itself.
             if (ctx.stack.get("nccl") or {}).get("cuda") and lock and claimed.fits(claimed.version_of(ctx, package, version), lock):
                 action = "downgrade_exact" if int(_major(build)) > int(_major(wanted)) else "install_exact"
-                goal = "%s%s%s+cuda%s" % (package, "=" if package == "libnccl2" else "-", version.split("+cuda")[0], wanted)
+                goal = "%s%s%s+cuda%s" % (package, "=" if package == "libnccl2" else "-", version.partition("+cuda")[0], wanted)
                 hit = hit._replace(context="installed" if hit.context == "default" else hit.context, do=(step(action, goal),))
             yield hit
 

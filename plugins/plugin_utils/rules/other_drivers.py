@@ -8,7 +8,7 @@ import re
 import typing as t
 
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_module_config import cmdline_blacklist
-from ansible_collections.lockstep.gpu.plugins.plugin_utils import actions, knowledge
+from ansible_collections.lockstep.gpu.plugins.plugin_utils import actions
 
 from .context import Context, Hit, Row, listed
 
