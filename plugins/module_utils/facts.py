@@ -17,6 +17,7 @@ from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import P
 from ansible_collections.lockstep.gpu.plugins.module_utils import facts_cuda, facts_nccl, parse_ofed
 from ansible_collections.lockstep.gpu.plugins.module_utils.facts_reader import Reader
 from ansible_collections.lockstep.gpu.plugins.module_utils.probes import BUNDLE, LEVELS, SECTIONS, of_levels
+from ansible_collections.lockstep.gpu.plugins.module_utils.neighbours import NeighbourProbe
 from ansible_collections.lockstep.gpu.plugins.module_utils.recorded_text import PlainProbe
 
 SCHEMA = 1
@@ -42,7 +43,7 @@ def assemble(probe, gather=("local",)):
     `not_recorded`; `unreadable` names the probes that gave nothing at all, `heard` counts those that gave an answer.
     """
     wanted = of_levels(gather)
-    probe = PlainProbe(probe) if BUNDLE in gather else probe
+    probe = NeighbourProbe(PlainProbe(probe)) if BUNDLE in gather else probe
     reader = Reader(probe, wanted)
     probe.start(wanted)
     state = {"schema": SCHEMA, "gathered": [level for level in LEVELS if level in gather]}

@@ -155,7 +155,7 @@ def parse_nvswitch_nodes(text, rc=0):
     """`ls /dev/nvidia-nvswitch*` or of /proc/driver/nvidia-nvswitch/devices to the names of the switches; the control node is none."""
     names = []
     for word in text.split("\n"):
-        name = word.strip().rstrip(":").rsplit("/", 1)[-1]
+        name = word.strip().rstrip(":").rsplit(None, 1)[-1].rsplit("/", 1)[-1] if word.strip() else ""
         if re.fullmatch(r"nvidia-nvswitch\d+|(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", name):
             names.append(name)
     return Parsed(names, [])

@@ -90,9 +90,15 @@ def parse_pci_drivers(text):
     return Parsed(value if told else {}, [])
 
 
+# ls -l, and what ls prints of /dev/nvidia-caps beside the nodes themselves.
+_LONG = re.compile(r"[bcdl-][rwxsStT-]{9}[.+@]?[ \t].*/")
+_OF_A_FOLDER = re.compile(r"/\S{1,300}:|total \d{1,9}|(?:[bc][rwx-]{9}[.+@]?[ \t].{1,200}[ \t])?nvidia-cap(?:-imex-channel|)s?\d{1,5}|channel\d{1,5}")
+
+
 def parse_device_nodes(text):
-    """Device nodes of the NVIDIA driver, one a line, to whether there are any. A container has only what was passed in."""
-    found, problems = parse_paths(text)
+    """Device nodes of the NVIDIA driver, as ls or ls -l prints them, to whether there are any. A container has only what was passed in."""
+    lines = [line.rsplit(None, 1)[-1] if _LONG.match(line) else line for line in text.splitlines() if not _OF_A_FOLDER.fullmatch(line.strip())]
+    found, problems = parse_paths("\n".join(lines))
     return Parsed(None if problems else bool(found), problems)
 
 
