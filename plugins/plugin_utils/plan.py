@@ -68,6 +68,11 @@ def fill(template, values, escape):
     return re.sub(r"\{(\w+)\}", lambda match: re.escape(values[match[1]]) if escape else values[match[1]], template)
 
 
+def readable(pattern):
+    """A pattern of packages.yml as people write it: 550\\.163\\.01-.+ -> 550.163.01-*."""
+    return re.sub(r"\\(.)", r"\1", (pattern or "none").replace(".+", "*"))
+
+
 def globs(template, version):
     """A version template of packages.yml as patterns of apt_preferences(5), which know only ``*``."""
     plain = template.replace("{version}", version or "").replace(".+", "*")
@@ -284,6 +289,10 @@ def actions(need, components, dkms_reason, sources_differ, broken, guarded):
     for name, part in components.items():
         todo += [{"action": "remove", "target": gone} for gone in part["removed"]]
         todo += [{"action": closure.ACTIONS[row["change"]], "target": "%s=%s" % (row["name"], row["version"])} for row in part["changes"]]
+        if not part["changes"]:
+            # Nobody resolved the closure: what is asked for by name is known all the same, and its version as far as the stack tells.
+            todo += [{"action": "install_exact", "target": "%s=%s" % (row["name"], readable(row["want"]))}
+                     for row in part["drift"] if row["why"] in ("package_missing", "package_version_differs")]
         todo += [{"action": "hold", "target": row["name"]} for row in part["changes"] if row["managed"]]
         todo += [{"action": "add_apt_pin", "target": row["name"]} for row in part["drift"] if row["why"] in ("not_pinned", "pin_differs")]
         todo += [{"action": "hold", "target": held} for held in part["unheld"]]

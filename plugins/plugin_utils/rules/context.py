@@ -189,7 +189,15 @@ class Context:
         """{product, one_version} of a package: by its source where the package list has it and packages.yml knows it, else by its name; or empty."""
         plain = name.partition(":")[0]
         row = self.packages.get(name) or self.packages.get(plain) or {}
-        return knowledge.member(self.facts, plain, row)
+        found = knowledge.member(self.facts, plain, row)
+        # An exact stack's packages are known by their source: libraries of another driver may lie beside (inactive_userland).
+        moved = self._moved(found["product"]) if found.get("one_version") and row.get("source") else None
+        return dict(found, one_version=False) if moved and row["source"] not in moved else found
+
+    @once_a_node
+    def _moved(self, product: str) -> t.List[str]:
+        """The source packages whose packages have the version of a product of the stack; empty where no set of packages is known."""
+        return (self.set_of(product) or {}).get("one_version") or [] if self.stack.get(product) else []
 
     @once_a_node
     def members(self, product: str, one_version: bool = False) -> t.Dict[str, Row]:

@@ -8,6 +8,7 @@ import re
 import typing as t
 
 from ansible_collections.lockstep.gpu.plugins.plugin_utils.actions import step
+from ansible_collections.lockstep.gpu.plugins.plugin_utils.plan import readable
 
 from . import apt_archive, claimed, claimed_packages, nccl, ofed_found
 from .context import INSTALLED, Context, Hit, listed, upstream
@@ -21,15 +22,10 @@ def _drift(ctx: Context, why: str) -> t.Iterator[t.Tuple[str, t.Mapping[str, t.A
     return ((component, entry) for component, entry in ctx.planned("drift") if entry.get("why") == why)
 
 
-def _readable(pattern: t.Optional[str]) -> str:
-    """A pattern of packages.yml as people write it: 550\\.163\\.01-.+ -> 550.163.01-*."""
-    return re.sub(r"\\(.)", r"\1", (pattern or "none").replace(".+", "*"))
-
-
 def package_version_differs(ctx: Context) -> t.Iterator[Hit]:
     """Every package of the stack that is installed has the stack's version."""
     for component, entry in _drift(ctx, "package_version_differs"):
-        want = _readable(entry.get("want"))
+        want = readable(entry.get("want"))
         yield Hit("%s %s, wanted %s" % (entry["name"], entry["have"], want),
                   "%s is %s, the stack's %s needs %s." % (entry["name"], entry["have"], component, want))
     if claimed.judging(ctx):
@@ -41,7 +37,7 @@ def package_version_differs(ctx: Context) -> t.Iterator[Hit]:
 def package_missing(ctx: Context) -> t.Iterator[Hit]:
     """Every package of the stack is installed."""
     for component, entry in _drift(ctx, "package_missing") if ctx.packages_known else ():
-        yield Hit(entry["name"], "%s %s (%s) is not installed." % (entry["name"], _readable(entry.get("want")), component))
+        yield Hit(entry["name"], "%s %s (%s) is not installed." % (entry["name"], readable(entry.get("want")), component))
     if claimed.judging(ctx):
         yield from claimed_packages.missing(ctx)
 
