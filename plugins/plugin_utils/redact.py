@@ -13,7 +13,7 @@ import re
 import typing as t
 
 # Whose repositories are public; the host of any other one is the owner's business.
-PUBLIC = re.compile(r"(?:.+\.)?(?:debian\.org|ubuntu\.com|launchpadcontent\.net|nvidia\.com|mellanox\.com|redhat\.com|rockylinux\.org|almalinux\.org"
+PUBLIC = re.compile(r"ppa\..+|(?:.+\.)?(?:debian\.org|ubuntu\.com|nvidia\.com|mellanox\.com|redhat\.com|rockylinux\.org|almalinux\.org"
                     r"|fedoraproject\.org|centos\.org|oracle\.com|microsoft\.com|suse\.com|opensuse\.org|docker\.com|github\.com|gnu\.org|kernel\.org"
                     r"|nvidia\.github\.io|example|example\.(?:com|net|org))", re.IGNORECASE)
 # Probes in which four numbers with dots are addresses; elsewhere they may be a version (OFED 5.4-3.1.0.0).

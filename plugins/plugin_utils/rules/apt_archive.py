@@ -32,7 +32,7 @@ def archive(ctx: Context, origin: Row) -> str:
     release = next((row["release"] for row in claimed.manager(ctx).get("policy_sources") or []
                     if str(row["uri"]).lower().rstrip("/") == uri and row.get("suite") == origin.get("suite") and row["release"]), {})
     maker = str(release.get("o") or "").lower()
-    ppa = re.match(r"lp-ppa-(\S+)", maker) or re.search(r"ppa\.launchpad(?:content)?\.net/([^/]+)|/ppa/", uri)
+    ppa = re.match(r"lp-ppa-(\S+)", maker) or re.search(r"//ppa\.[^/]+/([^/]+)|/ppa/", uri)
     if ppa:
         return "PPA %s" % (ppa.group(1) or "of somebody")
     if maker in ("nvidia", "ubuntu", "debian"):

@@ -4,7 +4,6 @@
 """Rules about packages: versions, holds, sets, and where they come from."""
 from __future__ import annotations
 
-import re
 import typing as t
 
 from ansible_collections.lockstep.gpu.plugins.plugin_utils.actions import step
