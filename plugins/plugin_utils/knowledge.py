@@ -337,12 +337,27 @@ def family(facts: Facts, package: str) -> t.Optional[Row]:
     return _named(facts["families"]["families"], package)
 
 
+# By the identity of the facts, which are kept beside, as in _NAMED.
+_MEMBERS: t.Dict[t.Any, t.Tuple[Facts, Row]] = {}
+
+
 def member(facts: Facts, package: str, row: t.Mapping[str, t.Any]) -> Row:
     """{product, one_version} of a package; empty for one of no product. row: its row in the list of packages, perhaps with its source.
 
     A source decides, as one source's packages move together whatever their names; the kernel's has packages of no kernel, too.
     """
-    named, source = family(facts, package) or {}, row.get("source")
+    # A package with a version of its own does not have its source's: libcublas12 12.4.5.8~12.4.1-2 of nvidia-cuda-toolkit 12.4.1-2.
+    same = (row.get("version") or "").startswith(row.get("source_version") or "")
+    key = (id(facts), package, row.get("source"), same)
+    if key not in _MEMBERS:
+        if len(_MEMBERS) > 1 << 14:
+            _MEMBERS.clear()
+        _MEMBERS[key] = (facts, _member(facts, package, row.get("source"), same))
+    return _MEMBERS[key][1]
+
+
+def _member(facts: Facts, package: str, source: t.Optional[str], same: bool) -> Row:
+    named = family(facts, package) or {}
     products = facts["packages"]["products"]
     if not source or named and named["product"] not in products or named.get("product") == "kernel":
         return named
@@ -350,8 +365,6 @@ def member(facts: Facts, package: str, row: t.Mapping[str, t.Any]) -> Row:
         patterns = [pattern for pattern in entry["sources"] if product != "kernel" and re.fullmatch(pattern, source)]
         if patterns:
             moved = {one for packages in entry["sets"] for one in packages.get("one_version") or []}
-            # A package with a version of its own does not have its source's: libcublas12 12.4.5.8~12.4.1-2 of nvidia-cuda-toolkit 12.4.1-2.
-            same = (row.get("version") or "").startswith(row.get("source_version") or "")
             by_name = bool(named.get("one_version")) and any(re.fullmatch(pattern, one) for pattern in patterns for one in moved)
             return {"product": product, "one_version": same and (source in moved or by_name)}
     return named
