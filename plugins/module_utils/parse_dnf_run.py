@@ -49,6 +49,8 @@ SENTENCES = (
     ("locked", r"Existing lock (?P<package>\S+): another copy is running as pid (?P<what>\d+)"),
     ("locked", r"Another app is currently holding the (?:yum|dnf) lock"),
     ("locked", r"Failed to obtain the transaction lock"),
+    # Ansible's own words for it.
+    ("locked", r"(?:yum|dnf) lockfile is held by another process"),
     ("no_metadata", r"Failed to download metadata(?: for repo '(?P<repo>[^']+)'| \(.*\) for repository \"(?P<package>[^\"]+)\")?"),
     ("no_space", r"At least (?P<what>\S+) more space needed on the (?P<package>\S+) filesystem"),
     ("no_space", r"installing package (?P<package>\S+) needs (?P<what>\S+) (?:more space )?on the (?P<other>\S+) filesystem"),

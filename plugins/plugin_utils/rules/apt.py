@@ -38,8 +38,10 @@ def apt_locked(ctx: Context) -> t.Iterator[Hit]:
 def keyring_newer(ctx: Context) -> t.Iterator[Hit]:
     """A repository's keyring package is not asked to become older."""
     have = (ctx.packages.get(KEYRING) or {}).get("version")
-    asked = re.search(r"cuda-keyring_([0-9][^_/\s]*)_all\.deb", str((claimed.manager(ctx).get("module_result") or {}).get("args") or {}))
-    for row in _run(ctx).get("later") or []:
+    result = claimed.manager(ctx).get("module_result") or {}
+    asked = re.search(r"cuda-keyring_([0-9][^_/\s]*)_all\.deb", "%s %s" % (result.get("args"), result.get("msg")))
+    refused = [{"name": name, "have": None, "want": (_run(ctx).get("asked") or {}).get(name)} for name in _refused(ctx) if name == KEYRING]
+    for row in [*(_run(ctx).get("later") or []), *refused]:
         name = row["name"] or (KEYRING if asked or have else None)
         want = row["want"] or (asked.group(1) if asked else None)
         if name and re.search(r"keyring", name):
@@ -250,13 +252,21 @@ def package_held_by_user(ctx: Context) -> t.Iterator[Hit]:
 
 def downgrade_refused(ctx: Context) -> t.Iterator[Hit]:
     """A change to an older version says that it means it."""
-    if not _run(ctx).get("downgrade_refused"):
+    names, asked = _refused(ctx), _run(ctx).get("asked") or {}
+    # A keyring that is newer is right as it is.
+    if not _run(ctx).get("downgrade_refused") or names == [KEYRING]:
         return
-    asked = _run(ctx).get("asked") or {}
-    named = {row["name"] for row in (claimed.manager(ctx).get("transaction") or {}).get("downgrade") or []}
-    names = sorted(set(asked) | {name for name in named if claimed.locked(ctx, claimed.product(ctx, name))}) or sorted(named)
+    names = [name for name in names if name != KEYRING]
     yield Hit(listed(names) or "packages", "apt refused to install older versions than it has: %s." % (listed(names) or "it does not say of what"),
               do=tuple(step("downgrade_exact", _meant(ctx, name, asked), allow_downgrade=True) for name in names))
+
+
+def _refused(ctx: Context) -> t.List[str]:
+    """The packages that apt was to make older: those that were asked for, and the claim's."""
+    if not _run(ctx).get("downgrade_refused"):
+        return []
+    named = {row["name"] for row in (claimed.manager(ctx).get("transaction") or {}).get("downgrade") or []}
+    return sorted(set(_run(ctx).get("asked") or {}) | {name for name in named if claimed.locked(ctx, claimed.product(ctx, name))}) or sorted(named)
 
 
 def _meant(ctx: Context, name: str, asked: t.Mapping[str, str]) -> str:
@@ -288,6 +298,15 @@ def exact_set_needed(ctx: Context) -> t.Iterator[Hit]:
         yield Hit(every, "apt takes the newest version of each package that is not named with one, and then finds no solution: %s belong together." % every,
                   _TOOLKIT_ISSUE if set(names) & set(TOOLKIT_SET) else None,
                   do=(step("install_exact", every), *(claimed.keep(ctx, name) for name in sorted(names))))
+    lock = claimed.locked(ctx, "container_toolkit")
+    needs = [row for row in claimed.manager(ctx).get("problems") or [] if row["reason"] == "requires" and row["package"] in TOOLKIT_SET
+             and lock and claimed.fits(claimed.version_of(ctx, row["package"], row["version"]), lock)
+             and (row["what"] or "").split(" ")[0] in TOOLKIT_SET]
+    if needs:
+        every = " ".join("%s-%s" % (name, needs[0]["version"]) for name in TOOLKIT_SET)
+        yield Hit(every, "dnf takes the newest version of each package that is not named with one, and then finds no solution: %s %s needs %s." % (
+            needs[0]["package"], needs[0]["version"], needs[0]["what"]), _TOOLKIT_ISSUE,
+            do=(step("install_exact", every), *(claimed.keep(ctx, name) for name in TOOLKIT_SET)))
 
 
 def _would_be_other(row: Row) -> bool:

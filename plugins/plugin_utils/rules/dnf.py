@@ -142,6 +142,21 @@ def module_stream_not_enabled(ctx: Context) -> t.Iterator[Hit]:
             STREAMS, "listed", (enable,))
 
 
+def unprovided(ctx: Context) -> t.Iterator[Hit]:
+    """A repository has what the product's packages need of other makers' packages: dkms, which EPEL has, above all."""
+    found: t.Dict[str, t.List[str]] = {}
+    for row in _problems(ctx, "nothing_provides"):
+        need = re.match(r"([A-Za-z][\w.+-]*)(?: [<>=]+ \S+)?$", row.get("what") or "")
+        package = row.get("package") or ""
+        # Kernels, their modules and RDMA packages have rules of their own.
+        if need and not re.match(r"kernel|nvidia-kmod|kmod-|lib\S*\.so", need.group(1)) and not RDMA_NAMES.fullmatch(need.group(1)) \
+                and ctx.family(package).get("product"):
+            found.setdefault(need.group(), []).append(_written(row))
+    for what, packages in found.items():
+        yield Hit(what, "No enabled repository has %s, which %s needs." % (what, listed(packages)), context="unavailable",
+                  do=(step("configure_repository", "one that has %s%s" % (what, ", as EPEL does" if what.split()[0] == "dkms" else "")),))
+
+
 def _written(row: Row) -> str:
     """A package as dnf writes it: nvidia-settings-3:580.65.06-1.el10."""
     return "%s-%s" % (row["package"], row["version"]) if row.get("version") else row["package"]

@@ -29,13 +29,21 @@ def driver_library_mismatch(ctx: Context) -> t.Iterator[Hit]:
     told = found.failure(ctx) == "version_mismatch"
     if logged and not (module and user):
         module, user, exact = module or logged[0]["loaded"], user or logged[0]["client"], True
+    # The container runtime asks the host's NVML, before a container's own libraries count.
+    told_by = "nvidia-smi" if told else "the start of a container" if not (module and user) and _hook_failed(ctx) else None
     differ = bool(module and user) and not found.agree(module, user, exact)
-    if found.foreign_platform(ctx) or not (told or differ):
+    if found.foreign_platform(ctx) or not (told_by or differ):
         return
     yield Hit("loaded %s / user %s" % (module or "unknown", user or "unknown"),
               "The loaded kernel module is %s, the driver's user space is %s%s." % (
-                  module or "of an unknown version", user or "of another version", ": nvidia-smi fails with it" if told else ""),
+                  module or "of an unknown version", user or "of another version", ": %s fails with it" % told_by if told_by else ""),
               do=mend(ctx, module, user))
+
+
+def _hook_failed(ctx: Context) -> bool:
+    """Whether a container did not start because NVML found another driver in memory, and no CDI specification explains that."""
+    containers = ctx.state.get("containers") or {}
+    return bool((containers.get("run") or {}).get("mismatch")) and not containers.get("cdi")
 
 
 def mend(ctx: Context, module: t.Optional[str], user: t.Optional[str]) -> Steps:

@@ -9,7 +9,7 @@ import typing as t
 from ansible_collections.lockstep.gpu.plugins.plugin_utils.actions import step
 from ansible_collections.lockstep.gpu.plugins.plugin_utils.plan import readable
 
-from . import apt_archive, claimed, claimed_packages, nccl, ofed_found
+from . import apt_archive, claimed, claimed_packages, dnf, nccl, ofed_found
 from .context import INSTALLED, Context, Hit, listed, upstream
 
 SETTLED = (*INSTALLED, "config-files", "not-installed")
@@ -39,6 +39,7 @@ def package_missing(ctx: Context) -> t.Iterator[Hit]:
         yield Hit(entry["name"], "%s %s (%s) is not installed." % (entry["name"], readable(entry.get("want")), component))
     if claimed.judging(ctx):
         yield from claimed_packages.missing(ctx)
+        yield from dnf.unprovided(ctx)
 
 
 def package_origin_differs(ctx: Context) -> t.Iterator[Hit]:

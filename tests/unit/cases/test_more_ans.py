@@ -238,6 +238,18 @@ CASES = [
                                      "    E: Unable to correct problems, you have held broken packages.\n"), 2),
             "dpkg_list": "nvidia-headless-450-server 450.102.04-0ubuntu0.20.04.1 ii \nnvidia-utils-450-server 450.102.04-0ubuntu0.20.04.1 ii \n",
         }, "drift", [("branch_switch_needs_removal", "error", "450-server")], [("remove", ""), ("install_exact", "")], id="yaml-role33"),
+    pytest.param(
+        {"os": "centos-7"}, {
+            "ansible_error": failed('fatal: [gpu-03]: FAILED! => {"changed": false, "msg": "yum lockfile is held by another process"}', 2),
+        }, "unknown", [("apt_locked", "warn", "")], [("wait_for_lock", ""), ("retry", "")], id="yum-locked"),
+    pytest.param(
+        {"os": "ubuntu-22.04"}, {
+            "ansible_result": failed(('{"changed": false, "failed": true, "rc": 100, "msg": "\'/usr/bin/apt-get -y install '
+                                      '\'/tmp/cuda-keyring_1.0-1_all.deb\'\' failed: E: Packages were downgraded and -y was used '
+                                      'without --allow-downgrades.\\n", '
+                                      '"stdout": "The following packages will be DOWNGRADED:\\n  cuda-keyring\\n"}'), 100),
+            "dpkg_list": "cuda-keyring\t1.1-1\tii \n",
+        }, "in_sync", [("keyring_newer", "warn", "cuda-keyring 1.1-1 1.0-1")], [], id="keyring-downgraded"),
 ]
 
 

@@ -112,6 +112,19 @@ CASES = [
             "dpkg_list": "datacenter-gpu-manager\t1:3.1.8\tii \n",
             "dcgm_exporter_tag": "dcgm-exporter:2.4.6-2.6.10-ubuntu20.04\n",
         }, "drift", [("dcgm_exporter_mismatch", "error", "3.1.8")], [("install_exact", "datacenter-gpu-manager=2.4.6")], id="dcgm-pkg"),
+    pytest.param(
+        {"os": "amazon-2", "lock": {"container_toolkit": "1.13.5"}}, {
+            "dnf_run": failed(("Error: Package: nvidia-container-toolkit-1.13.5-1.x86_64 (nvidia-container-toolkit)\n"
+                               "           Requires: libnvidia-container-tools >= 1.13.5-1\n"
+                               "           Installing: libnvidia-container-tools-1.4.0-1.amzn2.x86_64 (amzn2-nvidia)\n"
+                               "               libnvidia-container-tools = 1.4.0-1.amzn2\n You could try using --skip-broken to work around the problem\n")),
+        }, "drift", [("exact_set_needed", "info", "libnvidia-container1-1.13.5-1")],
+        [("install_exact", "nvidia-container-toolkit-1.13.5-1 libnvidia-container-tools-1.13.5-1"), ("dnf_versionlock", "libnvidia-container1")],
+        id="set-yum"),
+    pytest.param(
+        {"os": "ubuntu-20.04"}, {
+            "container_run": failed("nvidia-container-cli: initialization error: nvml error: driver/library version mismatch: unknown.\n", 125),
+        }, "broken", [("driver_library_mismatch", "error", "")], [], id="hook-mismatch"),
 ]
 
 

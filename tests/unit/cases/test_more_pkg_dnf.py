@@ -353,6 +353,21 @@ CASES = [
         }, "drift",
         [("package_version_differs", "error", "nvidia-driver 550.54.15")],
         [("install_exact", "nvidia-driver 550.90.07")], id="twin-dnf-wrong-already"),
+    pytest.param(
+        {"os": "rhel-9.4", "lock": {"driver": "550.54.15", "hold": True}}, {
+            "rpm_list": "nvidia-driver-550.54.15-1.el9.x86_64\nkmod-nvidia-open-dkms-550.54.15-1.el9.x86_64\n",
+            "dnf_versionlock": "nvidia-driver-3:550.54.15-1.el9.*\n3:kmod-nvidia-open-dkms-550.54.15-1.el9.*\n",
+        }, "in_sync", [], [], id="lock-with-epoch-list-without"),
+    pytest.param(
+        {"os": "rhel-9.4", "lock": {"driver": "550.54.15", "hold": True}}, {
+            "rpm_list": "nvidia-driver-550.54.15-1.el9.x86_64\n", "dnf_versionlock": "nvidia-driver-3:550.54.14-1.el9.*\n",
+        }, "drift", [("versionlock_incomplete", "error", "nvidia-driver 3:550.54.14")], [], id="lock-with-epoch-other-version"),
+    pytest.param(
+        {"os": "rocky-9", "lock": {"driver": "575.57.08"}}, {
+            "dnf_run": failed(("Error: \n Problem 1: cannot install the best candidate for the job\n"
+                               "  - nothing provides dkms >= 3.1.8 needed by kmod-nvidia-open-dkms-3:575.57.08-1.el9.noarch from cuda-rhel9-x86_64\n")),
+        }, "blocked", [("package_missing", "error", "dkms 3.1.8 kmod-nvidia-open-dkms 575.57.08")], [("configure_repository", "dkms EPEL")],
+        id="nothing-provides-dkms"),
 ]
 
 
