@@ -104,7 +104,8 @@ def initramfs_stale(ctx: Context) -> t.Iterator[Hit]:
     held = ctx.state.get("initramfs") or {}
     if ctx.container or not held.get("modules") and not held.get("firmware"):
         return
-    image = held.get("image") or "the initramfs"
+    kernels = {row["kernel"] for row in held["modules"] if row["kernel"]}
+    image = held.get("image") or "the initramfs%s" % "".join(" of %s" % kernel for kernel in kernels if len(kernels) == 1)
     names = {row["name"] for row in held["modules"]}
     configs = {path.rsplit("/", 1)[-1] for path in held.get("configs") or []}
     blacklist = (ctx.state.get("modprobe") or {}).get("blacklist") or {}

@@ -9,6 +9,7 @@ import typing as t
 
 from ansible_collections.lockstep.gpu.plugins.module_utils.kernel_names import headers_package
 
+from .. import dkms_modules, installed_kernels
 from ..actions import step
 from .context import Context, Hit, Row, listed
 
@@ -28,7 +29,15 @@ def _wanted(ctx: Context) -> t.Optional[str]:
 def _there(ctx: Context) -> t.Optional[bool]:
     """Whether the kernel's headers are there; None when nothing tells."""
     wanted = _wanted(ctx)
-    return True if wanted and wanted in ctx.packages else (ctx.installed_kernel or {}).get("headers")
+    known = True if wanted and wanted in ctx.packages else (ctx.installed_kernel or {}).get("headers")
+    return False if known is None and _left_out(ctx) else known
+
+
+def _left_out(ctx: Context) -> bool:
+    """Whether a list has the kernel's image, and beside it the headers of other installed kernels, but not this one's."""
+    listed_images = {release for release, _name, _row in installed_kernels.images(ctx.packages)}
+    held = _wanted(ctx) in ((ctx.state.get("package_manager") or {}).get("holds") or [])
+    return ctx.kernel in listed_images and not held and any(name.startswith("linux-headers-") for name in _others(ctx))
 
 
 def _others(ctx: Context) -> t.List[str]:
@@ -90,7 +99,9 @@ def headers_missing(ctx: Context) -> t.Iterator[Hit]:
 def _builds(ctx: Context) -> bool:
     """Whether the driver's module is built here: DKMS knows one, or the stack wants one and no prebuilt one is installed."""
     prebuilt = [name for name in ctx.packages if re.match(r"linux-modules-nvidia-|kmod-nvidia-(?!.*dkms)", name)]
-    return ctx.driver.get("module") == "dkms" and not prebuilt or not ctx.driver and bool(ctx.state.get("dkms"))
+    registered = any(dkms_modules.is_driver(row["module"]) for row in ctx.state.get("dkms") or [])
+    asked = ctx.driver.get("module") or ("dkms" if registered else None)
+    return asked == "dkms" and not prebuilt or not ctx.driver and bool(ctx.state.get("dkms"))
 
 
 def _install(ctx: Context) -> t.Tuple[Row, ...]:

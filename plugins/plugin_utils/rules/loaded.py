@@ -10,11 +10,15 @@ import typing as t
 from ansible_collections.lockstep.gpu.plugins.plugin_utils import knowledge
 from ansible_collections.lockstep.gpu.plugins.plugin_utils.actions import step
 
+from . import dkms, kernel, other_drivers, secure_boot
 from . import driver_found as found
 from .context import Context, Hit, Row, listed
 from .libraries import loader_mismatches
 
 Steps = t.Tuple[Row, ...]
+# What keeps the driver's module from being there: that nvidia-smi does not reach it is then no finding of its own.
+CAUSES = (other_drivers.nouveau_in_use, other_drivers.other_gpu_driver_in_use, secure_boot.mok_not_enrolled, secure_boot.module_unsigned,
+          kernel.kernel_module_missing, dkms.dkms_not_built_for_kernel, dkms.dkms_build_failed)
 
 
 def driver_library_mismatch(ctx: Context) -> t.Iterator[Hit]:
@@ -229,8 +233,16 @@ def gpu_in_use(ctx: Context) -> t.Iterator[Hit]:
 def driver_does_not_answer(ctx: Context) -> t.Iterator[Hit]:
     """nvidia-smi reaches the driver."""
     said = found.smi(ctx).get("failure") or {}
-    if said.get("kind") in ("no_driver", "no_library", "nvml_error") and not found.foreign_platform(ctx) and not _nothing_to_reach(ctx, said["kind"]):
+    known = found.foreign_platform(ctx) or said.get("kind") == "no_driver" and _explained(ctx)
+    if said.get("kind") in ("no_driver", "no_library", "nvml_error") and not known and not _nothing_to_reach(ctx, said["kind"]):
         yield Hit("nvidia-smi", "nvidia-smi does not reach the driver: %s" % (str(said["text"]).rstrip(".") + "."), context=str(said["kind"]))
+
+
+def _explained(ctx: Context) -> bool:
+    """Whether another finding says why the running kernel has no driver of NVIDIA's."""
+    running = (ctx.state.get("kernel") or {}).get("running")
+    subjects = [hit.subject for cause in CAUSES for hit in cause(ctx) if hit.context in ("default", "no_key")]
+    return any("@" not in subject or running in (None, subject.rpartition("@")[2]) for subject in subjects)
 
 
 def _nothing_to_reach(ctx: Context, kind: str) -> bool:

@@ -133,3 +133,20 @@ def test_what_grub_takes_next(default, setting, environment, found):
     record = judged(ubuntu(), grub_cfg=MENU % default, grub_default="GRUB_DEFAULT=%s\n" % setting, grubenv="# GRUB Environment Block\n" + environment)
     assert set(codes(record)) - {"unlocked_kernel_installed"} == found
     assert steps(record) == ([("set_default_kernel", KERNEL)] if found else [])
+
+
+OLD_HEADERS = ("linux-image-5.15.0-113-generic\t5.15.0-113.123\tii \nlinux-headers-5.15.0-113-generic\t5.15.0-113.123\tii \n"
+               "linux-image-5.15.0-118-generic\t5.15.0-118.128\tii \n")
+
+
+@pytest.mark.parametrize("more,codes", [
+    ({"dkms_status": "nvidia/535.183.01, 5.15.0-113-generic, x86_64: installed\n"}, ["dkms_not_built_for_kernel", "headers_missing"]),
+    # A held package that the list does not have says that the list is a part.
+    ({"dkms_status": "nvidia/535.183.01, 5.15.0-118-generic, x86_64: installed\n", "apt_holds": "linux-headers-5.15.0-118-generic\n"}, []),
+    ({"dpkg_list": OLD_HEADERS + "linux-modules-nvidia-535-5.15.0-118-generic\t5.15.0-118.128\tii \n"}, [])])
+def test_only_the_older_kernels_headers_are_installed(more, codes):
+    kernel = "5.15.0-118-generic"
+    record = judged({"os": "ubuntu-22.04", "running_kernel": kernel, "lock": {"kernel": kernel, "driver": "535.183.01"}},
+                    **dict({"uname_r": kernel + "\n", "dpkg_list": OLD_HEADERS}, **more))
+    assert [row["code"] for row in record["findings"]] == codes
+    assert [step["target"] for step in record["plan"]] == (["linux-headers-" + kernel, "nvidia/535.183.01"] if codes else [])

@@ -86,3 +86,24 @@ def test_another_drivers_firmware_in_the_initramfs(version, stale):
     record = judged(GIVEN, initramfs_files=files, modinfo=MODULE)
     assert [row["code"] for row in record["findings"]] == (["initramfs_stale"] if stale else [])
     assert all(version in row["message"] and "550.107.02" in row["message"] for row in record["findings"])
+
+
+UNREACHED = failed("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the latest NVIDIA driver is "
+                   "installed and running.\n", 9)
+
+
+@pytest.mark.parametrize("probes,codes", [
+    ({"lsmod": "nouveau 3620864 4\n"}, ["nouveau_in_use"]),
+    ({"pci_devices": "01:00.0 3D controller [0302]: NVIDIA Corporation AD102GL [L40S] [10de:26b9] (rev a1)\n\tKernel driver in use: vfio-pci\n"},
+     ["other_gpu_driver_in_use"]),
+    ({"secure_boot": ON, "modprobe_run": failed("modprobe: ERROR: could not insert 'nvidia': Key was rejected by service\n")}, ["mok_not_enrolled"]),
+    ({"dkms_status": "nvidia/550.107.02, 6.8.0-41-generic, x86_64: installed\n"}, ["dkms_not_built_for_kernel"]),
+    ({"dkms_status": "nvidia/550.107.02, %s, x86_64: installed\n" % KERNEL}, ["driver_does_not_answer"]), ({}, ["driver_does_not_answer"])])
+def test_a_driver_that_cannot_answer_is_told_by_its_cause(probes, codes):
+    record = judged(GIVEN, nvidia_smi=UNREACHED, **probes)
+    assert [row["code"] for row in record["findings"]] == codes and record["verdict"] in ("broken", "blocked")
+
+
+def test_an_initramfs_without_a_name_is_told_by_its_kernel():
+    record = judged(GIVEN, initramfs_files=NOUVEAU, modprobe_config="/etc/modprobe.d/blacklist-nouveau.conf:blacklist nouveau\n", lsmod="nvidia 1 0\n")
+    assert [row["subject"] for row in record["findings"]] == ["the initramfs of %s: nouveau" % KERNEL]
