@@ -33,7 +33,8 @@ _KINDS = tuple((kind, re.compile(pattern)) for kind, pattern in (
                              r"(?:not supported by open|nvidia\.ko because it does not include)"),
     ("legacy_gpu", r"^NVRM: The NVIDIA (?P<name>.{1,120}?)(?: GPU)? installed in this system is +supported through the NVIDIA (?P<branch>\d{2,4})\.xx [Ll]egacy"
                    r"(?:.{0,200}?The (?P<version>" + _VERSION + r") NVIDIA)?"),
-    ("gpu_not_supported", r"^NVRM: .{0,20}NVIDIA GPU " + _PCI + r" \(PCI ID: (?P<id>[0-9a-f]{4}:[0-9a-f]{4})\).*not supported by the"),
+    ("gpu_not_supported", r"^NVRM: .{0,20}NVIDIA GPU " + _PCI + r" \(PCI ID: (?P<id>[0-9a-f]{4}:[0-9a-f]{4})\).*not supported by the"
+                          r"(?:.{0,20}NVIDIA (?P<version>" + _VERSION + r") driver)?"),
     ("probe_not_called", r"^NVRM: The NVIDIA probe routine was not called for (?P<count>\d{1,4}) device"),
     ("probe_failed", r"^NVRM: The NVIDIA probe routine failed for (?P<count>\d{1,4}) device"),
     ("no_gpu", r"^NVRM: (?:No NVIDIA (?:GPU found|devices probed|graphics adapter)|None of the NVIDIA (?:devices|graphics adapters) were)"),

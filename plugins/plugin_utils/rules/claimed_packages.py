@@ -54,7 +54,8 @@ def set_split(ctx: Context) -> t.Iterator[Hit]:
     """Packages of one product have one version."""
     for of in SPLIT:
         parts = _split(ctx, of)
-        if not parts:
+        if not parts or of == "fabric" and fabric_facts.driver_version(ctx) and all(fabric_facts.COUPLED.fullmatch(claimed.plain(name)) for name in parts[0]):
+            # What follows the driver to the last digit is judged beside it, where the driver is known (fabric.py).
             continue
         odd, rest = parts
         lock = claimed.locked(ctx, of)

@@ -15,7 +15,6 @@ from .context import Context, Hit, Row, listed, upstream
 
 SERVICE = "nvidia-fabricmanager"
 _GUIDE = "https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/index.html"
-_COUPLED = re.compile(r"(libnvidia-nscq|libnvsdm|nvidia-imex|nvlink5)(-\d+)?")
 _START = actions.step("start_service", SERVICE)
 
 
@@ -232,7 +231,7 @@ def revision_coupling(ctx: Context) -> t.Iterator[Hit]:
     driver = facts.driver_version(ctx) or facts.manager_version(ctx)
     for name, row in sorted(ctx.packages.items()):
         version = upstream(row.get("version"))
-        if driver and version and _COUPLED.fullmatch(name.partition(":")[0]) and version != driver:
+        if driver and version and facts.COUPLED.fullmatch(name.partition(":")[0]) and version != driver:
             yield Hit("%s %s / %s" % (name, version, driver), "%s %s is installed beside driver %s: it must be exactly the driver's version." % (
                 name, row["version"], driver), _GUIDE, do=(claimed.move(ctx, name, version, driver),))
     refused = facts.fabric(ctx).get("mismatch")

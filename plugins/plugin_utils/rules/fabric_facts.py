@@ -19,6 +19,8 @@ _DRIVER = tuple(re.compile(pattern) for pattern in (
     r"libnvidia-compute(-.*)?|libcuda1|nvidia-driver-(cuda|libs).*|nvidia-driver-cuda-libs|nvidia-compute-G\d+",
     r"nvidia-(kernel-common|utils|compute-utils|headless.*|smi)(-.*)?",
     r"nvidia-driver(-\d.*)?"))
+# What follows the driver to the last digit.
+COUPLED = re.compile(r"(libnvidia-nscq|libnvsdm|nvidia-imex|nvlink5)(-\d+)?")
 _EXACT = re.compile(r"\d{3}\.\d{2,3}(\.\d{2})?")
 # Words of systemd-detect-virt for virtual machines.
 GUESTS = ("kvm", "qemu", "amazon", "vmware", "microsoft", "oracle", "xen", "google", "bhyve", "parallels", "bochs", "powervm", "zvm", "vm-other")

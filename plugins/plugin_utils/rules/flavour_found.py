@@ -10,7 +10,7 @@ from ansible_collections.lockstep.gpu.plugins.plugin_utils import knowledge
 from ansible_collections.lockstep.gpu.plugins.plugin_utils.actions import step
 
 from . import driver_found as found
-from .context import Context, Hit, Row
+from .context import Context, Hit, Row, listed
 
 # modinfo's license of the two flavours (the modules' MODULE_LICENSE).
 LICENSES = {"NVIDIA": "proprietary", "Dual MIT/GPL": "open"}
@@ -85,8 +85,10 @@ def dropped(ctx: Context) -> t.Iterator[Hit]:
     """GPUs that the running driver's branch no longer drives, by what is known of them or by what the driver says."""
     for event in found.events(ctx, "legacy_gpu"):
         version = event.get("version") or found.running(ctx) or "the driver"
-        yield Hit("%s@%s" % (event["name"], version), "%s ignores %s, which the %s branch is the last to drive." % (
-            version if version == "the driver" else "Driver %s" % version, event["name"], event["branch"]), DRIVER_SOURCE, "loaded",
+        ids = [name for name, row in ctx.gpus if row["last_branch"] == str(event["branch"])]
+        yield Hit("%s@%s" % (event["name"], version), "%s ignores %s%s, which the %s branch is the last to drive." % (
+            version if version == "the driver" else "Driver %s" % version, event["name"], " (%s)" % listed(ids) if ids else "", event["branch"]),
+            DRIVER_SOURCE, "loaded",
             _take(ctx, str(event["branch"])))
     running = found.running(ctx)
     if running and not found.claimed(ctx) and not found.events(ctx, "legacy_gpu"):

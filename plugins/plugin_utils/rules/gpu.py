@@ -106,6 +106,14 @@ def _expected(ctx: Context) -> t.Tuple[t.Optional[int], str]:
     return (len(devices), OF_THE_BUS) if devices and not ctx.container else (None, "")
 
 
+def _refused(ctx: Context) -> t.Set[t.Optional[str]]:
+    """The GPUs of the bus that the driver refuses, as other rules tell: none of them is missing."""
+    branches = {str(event["branch"]) for event in found.events(ctx, "legacy_gpu")}
+    legacy = {name for name, row in ctx.gpus if row["last_branch"] in branches}
+    devices = {_key(row["address"]) for row in ctx.state.get("gpus") or [] if row["id"] in legacy}
+    return devices | {_key(event.get("gpu")) for event in found.events(ctx, *REFUSALS) if event.get("gpu")}
+
+
 def gpu_count_below_expected(ctx: Context) -> t.Iterator[Hit]:
     """As many GPUs work as there should be; lost ones are told one by one."""
     expected, whose = _expected(ctx)
@@ -119,7 +127,8 @@ def gpu_count_below_expected(ctx: Context) -> t.Iterator[Hit]:
         absent = ctx.state.get("gpus") == [] or ctx.container and ctx.state.get("gpu_devices") is False
         if expected is None and not absent and not _lost(ctx) and not found.events(ctx, *REFUSALS, "no_gpu"):
             yield Hit("0 GPUs", "nvidia-smi finds no GPU, and nothing recorded tells why.", context="none")
-    if expected is not None and counts and min(counts) < expected and expected - min(counts) > len(_lost(ctx)):
+    told = len(set(_lost(ctx)) | _refused(ctx)) if whose == OF_THE_BUS else len(_lost(ctx))
+    if expected is not None and counts and min(counts) < expected and expected - min(counts) > told:
         yield Hit("%d of %d" % (min(counts), expected), "%d GPUs are there, %s %d." % (min(counts), whose, expected),
                   context="none" if not min(counts) else "bus" if whose == OF_THE_BUS else "default",
                   do=(step("manual", "find the missing GPUs: seating, power, firmware, the kernel's log"),))
@@ -138,11 +147,12 @@ def platform_not_supported(ctx: Context) -> t.Iterator[Hit]:
         text = {"WSL": "Under WSL the driver is Windows' own: none may be installed in Linux, and versions of nvidia-smi, NVML and driver differ by design.",
                 "Jetson": "On Jetson the driver comes with the board's own system image (L4T), not from packages of the data-centre driver."}
         yield Hit(platform, text[platform], context="asked" if ctx.driver else "elsewhere")
-    for event in found.events(ctx, "gpu_not_supported"):
-        row = knowledge.gpu(ctx.facts, str(event["id"]))
+    # The driver says it again at each attempt.
+    for event in {event["gpu"]: event for event in found.events(ctx, "gpu_not_supported")}.values():
+        row, version = knowledge.gpu(ctx.facts, str(event["id"])), event.get("version") or found.running(ctx)
         known = " (%s)" % row["name"] if row else ""
         yield Hit("%s %s" % (event["gpu"], event["id"]), "The loaded driver%s does not serve GPU %s, %s%s: it is too new or too old for it, or a vGPU "
-                  "that needs its guest driver." % (" " + (found.running(ctx) or "") if found.running(ctx) else "", event["gpu"], event["id"], known))
+                  "that needs its guest driver." % (" %s" % version if version else "", event["gpu"], event["id"], known))
 
 
 RULES: t.Tuple[t.Callable[[Context], t.Iterator[Hit]], ...] = (

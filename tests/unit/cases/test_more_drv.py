@@ -180,3 +180,20 @@ def test_a_query_is_known_by_its_form(name):
 def test_other_outputs_are_known_by_their_form(name, text):
     assert judged({"lock": {"driver": "550.90.07"}}, **{name: text})["verdict"] == "in_sync"
     assert codes(judged({"lock": {"driver": "535.183.01"}}, **{name: text})) == ["driver_branch_differs"]
+
+
+def test_a_gpu_that_a_legacy_branch_drives_is_not_missing():
+    log = ("[    7.1] NVRM: The NVIDIA Tesla K80 GPU installed in this system is\n               NVRM:  supported through the NVIDIA 470.xx Legacy drivers. "
+           "Please\n    NVRM:  visit http://www.nvidia.com/object/unix.html for more\n               NVRM:  information.  The 515.48.07 NVIDIA driver "
+           "will ignore\n               NVRM:  this GPU.  Continuing probe...\n")
+    bus = "".join("%s:00.0 3D controller [0302]: NVIDIA Corporation GK210GL [Tesla K80] [10de:102d] (rev a1)\n" % number for number in ("86", "87"))
+    record = judged({}, dmesg=log, pci_devices=bus, nvidia_smi=failed("No devices were found\n", 6))
+    assert codes(record) == ["branch_dropped_gpu"]
+    assert "10de:102d" in record["findings"][0]["message"] and [step["action"] for step in record["plan"]] == ["fail_preflight"]
+
+
+def test_a_gpu_that_the_release_does_not_serve_is_told_once():
+    log = ("[   38.0] NVRM: The NVIDIA GPU 0000:01:00.0 (PCI ID: 10de:2330)\n[   38.0] NVRM: installed in this system is not supported by the\n"
+           "[   38.0] NVRM: NVIDIA 550.90.07 driver release.\n[   38.0] NVRM: Please see 'Appendix A - Supported NVIDIA GPU Products'\n")
+    record = judged({}, dmesg=log + log.replace("38.0", "38.1"))
+    assert codes(record) == ["platform_not_supported"] and "550.90.07" in record["findings"][0]["message"]

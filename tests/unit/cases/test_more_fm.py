@@ -56,3 +56,11 @@ def test_a_baseboard_that_only_a_query_shows_needs_its_service():
     record = judged({}, nvidia_smi_query=rows, fabric_manager_status=failed("inactive\n", 3))
     assert found(record, "fabric_not_completed") == [("nvidia-fabricmanager is inactive", "error", "broken")]
     assert judged({}, nvidia_smi_query=rows, fabric_manager_status="active\n")["findings"] == []
+
+
+def test_what_follows_the_driver_is_told_once():
+    packages = ("libnvidia-nscq-550\t550.127.05-0ubuntu0.22.04.1\tii \nnvidia-fabricmanager-550\t550.127.08-0ubuntu0.22.04.1\tii \n"
+                "nvidia-dkms-550-server\t550.127.08-0ubuntu0.22.04.1\tii \n")
+    record = judged({"os": "ubuntu-22.04", "lock": {"driver": "550.127.08"}}, dpkg_list=packages, proc_driver_version=MODULE % "550.127.08")
+    assert [row["code"] for row in record["findings"]] == ["revision_coupling"]
+    assert [step["action"] for step in record["plan"]] == ["install_exact"]
