@@ -22,7 +22,7 @@ _SEARCHED = re.compile(r"(?:(/[^\s:=]+):)?(?:(\d{1,6})[:\t])?([^\n]*)")
 _NUMBERED = re.compile(r" *\d{1,6}\t[^\n]*")
 _EXPORT = re.compile(r"\s*(?:export|setenv|declare\s+-x|set)\s+")
 # What somebody meant by "NCCL_DEBUG INFO" or "NCCL_DEBUG: INFO".
-_NO_EQUALS = re.compile(r"\s*(NCCL_[A-Z0-9_]+)(?:\s*:\s*|\s+)(\S+)\s*")
+_NO_EQUALS = re.compile(r"\s*(NCCL_[A-Z0-9_]+)(?:(?:\s*:\s*|\s+)(\S+))?\s*")
 # Shells, /etc/environment and `env` alike.
 _ASSIGNMENT = re.compile(r"\s*(?:export\s+|declare\s+-x\s+|setenv\s+)?([A-Za-z_][A-Za-z0-9_]*)(?:=|\s+)(.*)")
 _GPU = re.compile(r"<gpu\b[^<>]*>")
@@ -58,7 +58,7 @@ def parse_nccl_conf(text):
 
     name, value: what NCCL takes, exactly; None in a line without "=". faults: what of no_equals, export_prefix, leading_blank,
     blank_in_name, quotes_kept, inline_comment, carriage_return the line has. meant: [name, value] without the faults, None
-    where nobody can tell. Text without headers is /etc/nccl.conf.
+    where nobody can tell; value is None where a line has nothing but a name. Text without headers is /etc/nccl.conf.
     """
     files, problems = _files(text, SYSTEM_FILE)
     if "=" not in text and max(map(len, text.split("\n"))) > _LONGEST_PROSE:

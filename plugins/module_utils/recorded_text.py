@@ -19,18 +19,21 @@ _ESCAPES = re.compile("\x1b(?:\\[[0-9;?]{0,40}[A-Za-z]|\\][^\x07\x1b\n]{0,300}(?
 _TOOLS = (r"(?:sudo|dkms|uname|cat|ls|lspci|lsmod|modinfo|modprobe|mokutil|dpkg|dpkg-query|apt|apt-\w+|rpm|dnf|yum|zypper|grubby|grub2?-[\w-]+|nvidia-\w+"
           r"|systemctl|journalctl|dmesg|lsinitrd|lsinitramfs|find|e?grep|tail|head|awk|readlink|gcc|cc|nvcc|ofed_info|ldconfig|pip3?|docker|df|mount"
           r"|findmnt|bootctl|needs-restarting|update-alternatives|getenforce|ip|env|python3?)\b")
-_LINE = re.compile(
+_PROMPT = (
     # user@host:~$ command, [user@host ~]# command, host:~ # command, $ command
-    r"^(?:[ \t]*(?:\([\w.-]{1,40}\) )?(?:[\w.-]{1,64}@[\w.-]{1,64}(?:[: ][~/\w][^\n$#%>:]{0,80}|\[[^\]\n]{1,60}\])?[$#%>]"
+    r"[ \t]*(?:\([\w.-]{1,40}\) )?(?:[\w.-]{1,64}@[\w.-]{1,64}(?:[: ][~/\w][^\n$#%>:]{0,80}|\[[^\]\n]{1,60}\])?[$#%>]"
     r"|\[[\w.-]{1,64}@[\w.-]{1,64} [^\]\n]{1,80}\][$#]"
     r"|[\w.-]{1,64}:[~/][\w./~-]{0,80} ?[$#])(?:[ \t][^\n]*)?"
-    r"|\$(?: [^\n]*)?|[#>] ?" + _TOOLS + r"[^\n]*"
-    r"|sudo: (?:unable to resolve host|unable to stat|/etc/sudo|setrlimit)[^\n]*|\[sudo\] [^\n:]{1,60}:[ *]*"
+    r"|\$(?: [^\n]*)?|[#>] ?" + _TOOLS + r"[^\n]*")
+_BESIDE = (
+    r"sudo: (?:unable to resolve host|unable to stat|/etc/sudo|setrlimit)[^\n]*|\[sudo\] [^\n:]{1,60}:[ *]*"
     r"|(?:-?\w{0,8}sh|/[\w/]{1,40}|manpath|locale|dkms): (?:line \d+: )?warning: setlocale: [^\n]*|manpath: can't set the locale[^\n]*"
     r"|locale: Cannot set LC_[^\n]*|perl: warning: (?:Setting locale|Please check that|Falling back)[^\n]*"
     r"|[ \t]+(?:LANGUAGE|LC_\w{1,20}|LANG) = [^\n]*|[ \t]+are supported and installed on your system\."
     r"|Warning: Permanently added [^\n]* to the list of known hosts\.|Connection to \S{1,100} closed\.|Pseudo-terminal will not be allocated[^\n]*"
-    r"|```[\w-]{0,20}|lspci: Unable to load libkmod resources[^\n]*|pcilib: [^\n]*|Script (?:started|done) on [^\n]*)[ \t]*$", re.MULTILINE)
+    r"|```[\w-]{0,20}|lspci: Unable to load libkmod resources[^\n]*|pcilib: [^\n]*|Script (?:started|done) on [^\n]*")
+_LINE = re.compile("^(?:%s|%s)[ \\t]*$" % (_PROMPT, _BESIDE), re.MULTILINE)
+_BESIDE_LINE = re.compile("^(?:%s)[ \\t]*$" % _BESIDE, re.MULTILINE)
 
 
 # Of what only bundles have, these say what was asked for in their prompts; the others are outputs like any.
@@ -64,4 +67,4 @@ def plain(name, text):
     # NCCL takes a carriage return for a part of the value, which is a fault to be found.
     if "\r" in text and name != "nccl_conf":
         text = text.replace("\r\n", "\n")
-    return text if LEVEL_OF.get(name) == BUNDLE and _TRANSCRIPT.search(name) else _LINE.sub("", text)
+    return (_BESIDE_LINE if LEVEL_OF.get(name) == BUNDLE and _TRANSCRIPT.search(name) else _LINE).sub("", text)

@@ -71,12 +71,15 @@ def _without_evidence(long_form: Row, state: Row, unseen: t.Sequence[str], facts
 def _works(state: Row) -> bool:
     """Whether the node itself says that something of it works, so that there is a verdict also where nothing was asked for."""
     controller, manager, dcgm = state.get("controller") or {}, state.get("package_manager") or {}, state.get("dcgm") or {}
-    result = manager.get("module_result") or {}
+    result, nccl = manager.get("module_result") or {}, state.get("nccl") or {}
+    log = nccl.get("log") or {}
     return any((
         any(row.get("status") == "Success" for row in (state.get("fabric") or {}).get("gpus") or []),
         controller.get("ansible") and (controller.get("python") or {}).get("version"),
         result and not result.get("failed") and result.get("rc") in (None, 0),
         (manager.get("run") or {}).get("done"),
+        log.get("networks") and not log.get("warnings"),
+        nccl.get("env") or any(line["name"] for file in nccl.get("conf") or [] for line in file["lines"]),
         dcgm.get("exporter") and (dcgm.get("version") or dcgm.get("host_engine")),
     ))
 

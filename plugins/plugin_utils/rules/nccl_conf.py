@@ -73,8 +73,9 @@ def _fault(fault: str) -> t.Callable[[Context], t.Iterator[Hit]]:
             if fault in line["faults"]:
                 text = "%s=%s" % (line["name"], line["value"]) if line["name"] is not None else "without '='"
                 meant = line["meant"]
-                advice = "; meant is %s=%s" % tuple(meant) if meant else ""
-                do = rewrite(path, meant[0], meant[1]) if meant else (actions.step("rewrite_file", path, remove=["line %d" % line["number"]]),)
+                whole = meant if meant and meant[1] is not None else None
+                advice = "; meant is %s=%s" % tuple(whole) if whole else ""
+                do = rewrite(path, *whole) if whole else (actions.step("rewrite_file", path, remove=["line %d" % line["number"]]),)
                 harmless = _is_harmless(ctx, line)
                 yield Hit("%s line %d: %s" % (path, line["number"], meant[0] if meant else (line["name"] or "no setting").strip()),
                           "Line %d of %s (%s) %s%s%s." % (line["number"], path, text, _FAULTS[fault], advice, _READ if harmless else ""),

@@ -173,3 +173,22 @@ def test_builds_that_dnf_would_bring_or_does_not_put_together():
                     rpm_list="libnccl 2.23.4 1+cuda12.6 x86_64\n")
     assert [row[1:] for row in found(record, "nccl_dev_runtime_split")] == [("error", "drift")]
     assert ("install_exact", "libnccl-devel-2.23.4-1+cuda12.6") in steps(record)
+
+
+# github.com/NVIDIA/nccl/issues/676; aws/aws-ofi-nccl; NCCL's documentation of its files.
+@pytest.mark.parametrize(("recordings", "verdict"), [
+    ({"nccl_log": "n:1:1 [0] NCCL INFO NET/OFI Selected Provider is efa (found 4 nics)\nn:1:1 [0] NCCL INFO Using network AWS Libfabric\n"}, "in_sync"),
+    ({"nccl_conf": "# of the site\nNCCL_SOCKET_IFNAME=eno\nNCCL_IB_HCA=mlx5\n", "ip_addresses": IP}, "in_sync"),
+    ({"nccl_conf": "# NCCL_DEBUG=INFO\n", "ip_addresses": IP}, "not_applicable"),
+    ({"nccl_env": "NCCL_SOCKET_IFNAME=^lo,docker0\nPATH=/usr/bin\n", "ip_addresses": IP}, "in_sync"),
+    ({"nccl_log": "n:1:1 [0] NCCL INFO Using network IB\nn:1:2 [0] misc/ibvwrap.cc:262 NCCL WARN Call to ibv_reg_mr failed\n"}, "not_applicable")])
+def test_what_nccl_was_told_and_took_is_in_order(recordings, verdict):
+    record = judged({}, **recordings)
+    assert (record["verdict"], record["findings"], record["plan"]) == (verdict, [], [])
+
+
+@pytest.mark.parametrize("line", ["NCCL_P2P_DISABLE", "NCCL_P2P_DISABLE  "])
+def test_a_name_without_a_value_is_named_and_goes(line):
+    record = judged({}, nccl_conf="NCCL_DEBUG=WARN\n%s\n" % line)
+    assert found(record, "nccl_conf_no_equals") == [("/etc/nccl.conf line 2: NCCL_P2P_DISABLE", "error", "drift")]
+    assert record["plan"] == [{"action": "rewrite_file", "target": "/etc/nccl.conf", "remove": ["line 2"]}]

@@ -111,3 +111,17 @@ def test_two_stacks_in_one_transaction(probe, text, words):
 def test_a_stack_of_another_release(lock, recordings, subject):
     record = judged({"os": "ubuntu-24.04", "lock": lock}, **recordings)
     assert found(record, "package_version_differs") == ([(subject, "error", "drift")] if subject else [])
+
+
+# github.com/BarrinXu/FaaSMem/issues/1, uclasystem/hermit/issues/8.
+@pytest.mark.parametrize(("kernel", "verdict", "steps"), [("6.1.55", "blocked", []), ("5.4.0-91-generic", "broken", ["rebuild_ofed"])])
+def test_what_is_known_not_to_build_is_not_planned(kernel, verdict, steps):
+    record = judged({"os": "ubuntu-20.04", "running_kernel": kernel, "lock": {"ofed": "4.9-5.1.0.0"}}, ofed_info="MLNX_OFED_LINUX-4.9-5.1.0.0:\n",
+                    openibd_run=failed("Module mlx5_core does not exist, skipping...               [FAILED]\n"))
+    assert [row["severity"] for row in record["findings"] if row["code"] == "ofed_not_built_for_kernel"] == ["error"]
+    assert (record["verdict"], [row["action"] for row in record["plan"]]) == (verdict, steps)
+
+
+def test_what_sudo_says_before_a_module_is_loaded_is_no_failure():
+    record = judged(MLNX, ofed_info=TOLD, modprobe_run="sudo: unable to resolve host n7: Name or service not known\n", lsmod=LOADED)
+    assert (record["verdict"], record["findings"]) == ("in_sync", [])

@@ -33,7 +33,7 @@ def conf(text):
     ("NCCL_ALGO='Ring'", "NCCL_ALGO", "'Ring'", ["quotes_kept"], ["NCCL_ALGO", "Ring"]),
     ("NCCL_DEBUG INFO", None, None, ["no_equals"], ["NCCL_DEBUG", "INFO"]),
     ("NCCL_DEBUG: INFO", None, None, ["no_equals"], ["NCCL_DEBUG", "INFO"]),
-    ("[nccl]", None, None, [], None), ("NCCL_DEBUG", None, None, ["no_equals"], None), ("This file belongs to Ansible", None, None, [], None),
+    ("[nccl]", None, None, [], None), ("NCCL_DEBUG", None, None, ["no_equals"], ["NCCL_DEBUG", None]), ("This file belongs to Ansible", None, None, [], None),
     ("NCCL_DEBUG=INFO\r", "NCCL_DEBUG", "INFO", ["carriage_return"], ["NCCL_DEBUG", "INFO"]),
     ('export NCCL_IB_HCA="mlx5_0" # x', "export NCCL_IB_HCA", '"mlx5_0" # x', ["export_prefix", "inline_comment", "quotes_kept"], ["NCCL_IB_HCA", "mlx5_0"]),
     ("=5", "", "5", [], None),
