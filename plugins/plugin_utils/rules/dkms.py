@@ -54,11 +54,9 @@ def _may_build(ctx: Context, kernel: t.Optional[str]) -> bool:
 
 
 def _headers(ctx: Context, kernel: str) -> t.Tuple[Row, ...]:
-    """The step that brings the headers, unless they are known to be there; what was built for the kernel had them."""
+    """The step that brings the headers, unless they are known to be there."""
     package = headers_package(kernel, ctx.os.get("id"))
-    known = next((row.get("headers") for row in ctx.kernels if row["release"] == kernel), None)
-    built = known is None and any(row.get("kernel") == kernel and row["state"] in ("built", "installed") for row in _list(ctx))
-    if not package or package in ctx.packages or known or built:
+    if not package or package in ctx.packages or any(row["release"] == kernel and row.get("headers") for row in ctx.kernels):
         return ()
     return (actions.step("install_exact", package),)
 

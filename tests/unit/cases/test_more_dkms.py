@@ -30,9 +30,8 @@ def outcome(record):
     # A module that lay there before: nothing to do, in both wordings.
     (OK.strip() + " (original_module exists)\n", "in_sync", [("dkms_original_archived", "info")], []),
     (OK.strip() + " (Original modules exist)\n", "in_sync", [("dkms_original_archived", "info")], []),
-    # What was built for the kernel had its headers.
-    (OK.strip() + " (WARNING! Missing some built modules!)\n", "broken", [("dkms_built_file_missing", "error")], [BUILD]),
-    (OK.strip() + " (Built modules are missing in the kernel modules folder)\n", "broken", [("dkms_built_file_missing", "error")], [BUILD]),
+    (OK.strip() + " (WARNING! Missing some built modules!)\n", "broken", [("dkms_built_file_missing", "error")], [HEADERS, BUILD]),
+    (OK.strip() + " (Built modules are missing in the kernel modules folder)\n", "broken", [("dkms_built_file_missing", "error")], [HEADERS, BUILD]),
     # Another kernel's remark is nobody's trouble.
     (OK + "%s, 5.15.0-83-generic, x86_64: installed (WARNING! Diff between built and installed module!)\n" % DRIVER, "in_sync", [], []),
     (DRIVER + ": added\n", "broken", [("dkms_not_built_for_kernel", "error")], [HEADERS, BUILD]),
