@@ -271,6 +271,11 @@ def names(lock, name):
 
 def _holds(condition, version, arch):
     key, comparator, value = condition
+    if ":" not in version:
+        # Plain `rpm -qa` shows no epoch.
+        if key == "epoch":
+            return True
+        value = value.partition(":")[2] or value if key == "evr" else value
     try:
         have = versions_rpm.parse(version)
         if key == "evr":

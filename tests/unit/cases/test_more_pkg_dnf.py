@@ -359,6 +359,12 @@ CASES = [
             "dnf_versionlock": "nvidia-driver-3:550.54.15-1.el9.*\n3:kmod-nvidia-open-dkms-550.54.15-1.el9.*\n",
         }, "in_sync", [], [], id="lock-with-epoch-list-without"),
     pytest.param(
+        {"os": "fedora-41", "lock": {"driver": "570.86.16"}}, {
+            "rpm_list": "nvidia-driver-570.86.16-1.fc41.x86_64\nnvidia-driver-cuda-570.86.16-1.fc41.x86_64\n",
+            "dnf_versionlock": ("Package name: nvidia-driver\nepoch = 3\nversion = 570.86.16\nrelease = 1.fc41\n\n"
+                                "Package name: nvidia-driver-cuda\nevr = 3:570.86.16-1.fc41\n"),
+        }, "in_sync", [], [], id="dnf5-lock-with-epoch-list-without"),
+    pytest.param(
         {"os": "rhel-9.4", "lock": {"driver": "550.54.15", "hold": True}}, {
             "rpm_list": "nvidia-driver-550.54.15-1.el9.x86_64\n", "dnf_versionlock": "nvidia-driver-3:550.54.14-1.el9.*\n",
         }, "drift", [("versionlock_incomplete", "error", "nvidia-driver 3:550.54.14")], [], id="lock-with-epoch-other-version"),
