@@ -16,6 +16,8 @@ from .context import Context, Hit
 
 # Xid 79: the GPU has fallen off the bus (NVIDIA's catalogue of Xid errors).
 FALLEN_XID = "79"
+# With it the driver says what a GPU needs to recover: "GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)".
+RECOVERY_XID = "154"
 # Events of the kernel's log in which the driver refuses a GPU.
 REFUSALS = ("requires_open", "requires_proprietary", "legacy_gpu", "gpu_not_supported")
 REASONS = {"gpu_lost": "GPU is lost", "requires_reset": "GPU requires reset", "unknown_error": "Unknown Error"}
@@ -42,6 +44,7 @@ def _lost(ctx: Context) -> t.Dict[str, t.Tuple[str, str]]:
     for event in found.events(ctx, "fallen_off_bus", "xid"):
         if event["kind"] == "fallen_off_bus" or event.get("xid") == FALLEN_XID:
             told.append((event["gpu"], None, None, str(event["text"])))
+    told += [(event["gpu"], None, None, str(event["text"])) for event, action in _recovery(ctx) if not action.startswith("Drain")]
     for row in ctx.state.get("gpus") or []:
         if row.get("fallen"):
             told.append((row["address"], None, None, "its configuration space reads as ff"))
@@ -50,6 +53,13 @@ def _lost(ctx: Context) -> t.Dict[str, t.Tuple[str, str]]:
         name = _name(bus_id, index, uuid)
         lost.setdefault(_key(bus_id) or name, (name, why))
     return lost
+
+
+def _recovery(ctx: Context) -> t.List[t.Tuple[t.Dict[str, t.Any], str]]:
+    """(event, action) of the GPUs that need something to recover, by what the driver said last of each."""
+    last = {_key(event["gpu"]): event for event in found.events(ctx, "xid") if event.get("xid") == RECOVERY_XID}
+    actions = [(event, re.search(r" to 0x[0-9a-f]{1,8} \(([^()]{1,60})\)", str(event.get("what") or ""))) for event in last.values()]
+    return [(event, action.group(1)) for event, action in actions if action and action.group(1) != "None"]
 
 
 def _key(bus_id: t.Optional[str]) -> t.Optional[str]:
@@ -77,6 +87,9 @@ def gpu_query_error(ctx: Context) -> t.Iterator[Hit]:
         name = _name(row["bus_id"], row["index"], row["uuid"])
         if row.get("fault") == "ERR!" and (_key(row["bus_id"]) or name) not in lost and _key(row["bus_id"]) not in queried - {None}:
             yield Hit(name, "nvidia-smi shows ERR! for GPU %s instead of values." % name)
+    for event, action in _recovery(ctx):
+        if action.startswith("Drain") and _key(event["gpu"]) not in lost:
+            yield Hit(event["gpu"], "The driver asks that GPU %s be drained: %s." % (event["gpu"], str(event["text"]).rstrip(".")))
     for bus_id in found.smi(ctx).get("inforom") or []:
         yield Hit(bus_id, "The infoROM of GPU %s is corrupted." % bus_id)
     yield from _not_initialised(ctx, lost)

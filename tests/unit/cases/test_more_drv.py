@@ -197,3 +197,16 @@ def test_a_gpu_that_the_release_does_not_serve_is_told_once():
            "[   38.0] NVRM: NVIDIA 550.90.07 driver release.\n[   38.0] NVRM: Please see 'Appendix A - Supported NVIDIA GPU Products'\n")
     record = judged({}, dmesg=log + log.replace("38.0", "38.1"))
     assert codes(record) == ["platform_not_supported"] and "550.90.07" in record["findings"][0]["message"]
+
+
+RECOVERY = "[123.5] NVRM: Xid (PCI:0000:18:00): 154, GPU recovery action changed from %s to %s\n"
+
+
+@pytest.mark.parametrize(("log", "told"), [
+    (RECOVERY % ("0x0 (None)", "0x1 (GPU Reset Required)"), ("gpu_lost", "0000:18:00", "error", "broken")),
+    (RECOVERY % ("0x0 (None)", "0x2 (Node Reboot Required)"), ("gpu_lost", "0000:18:00", "error", "broken")),
+    (RECOVERY % ("0x0 (None)", "0x4 (Drain and Reset)"), ("gpu_query_error", "0000:18:00", "warn", "degraded")),
+    (RECOVERY % ("0x0 (None)", "0x1 (GPU Reset Required)") + RECOVERY % ("0x1 (GPU Reset Required)", "0x0 (None)"), None)])
+def test_what_the_driver_says_a_gpu_needs_to_recover(log, told):
+    rows = judged({}, dmesg=log)["findings"]
+    assert [(row["code"], row["subject"], row["severity"], row["verdict"]) for row in rows] == ([told] if told else [])
