@@ -87,7 +87,7 @@ def _together(reader, said, query):
 
 
 def _modules(reader):
-    told = [reader.told(name, parse_modules.parse_in_use) for name in ("rmmod_run", "modprobe_run")]
+    told = [reader.told(name, parse_modules.parse_in_use) for name in ("rmmod_run", "modprobe_run", "openibd_run")]
     part = {"in_use": {module: users for found in told for module, users in (found or {}).items()} or None}
     recorded = [reader.seen(name) for name in ("proc_driver_version", "sys_module_version")]
     log = reader.seen("dmesg")

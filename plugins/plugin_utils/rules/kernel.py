@@ -19,6 +19,8 @@ ASKS_FOR_A_REBOOT = re.compile(r"linux-|nvidia-|libnvidia-|libcuda1|kernel")
 # Modules of the kernel itself that NVIDIA's use, and the beginnings of what those export.
 KERNELS_OWN = ("drm", "drm_kms_helper", "i2c_core", "ipmi_msghandler", "ipmi_devintf", "video", "backlight")
 SYMBOLS_OF = {"drm": "drm", "ipmi": "ipmi_msghandler", "i2c": "i2c_core"}
+# Without the first none of the others is looked for.
+DRIVERS_OWN = ("nvidia", "nvidia_modeset", "nvidia_uvm", "nvidia_drm", "nvidia_peermem")
 # linux-modules-nvidia-535-server-5.15.0-91-generic, and the metapackage linux-modules-nvidia-535-server-generic.
 _PREBUILT = re.compile(r"linux-modules-nvidia-(\d+(?:-server)?(?:-open)?)-")
 MIB = 1024 * 1024
@@ -32,8 +34,9 @@ DRIVER_ON_USR = 1024 * MIB
 def kernel_module_missing(ctx: Context) -> t.Iterator[Hit]:
     """The locked kernel has the driver's module, once the package that brings its source is installed."""
     told = list(_not_found(ctx))
-    for kernel in told:
-        yield Hit("nvidia@%s" % kernel, "modprobe finds no module nvidia for kernel %s below /lib/modules." % kernel, do=_module_for(ctx, kernel))
+    for module, kernel in told:
+        yield Hit("%s@%s" % (module, kernel), "modprobe finds no module %s for kernel %s below /lib/modules." % (module, kernel),
+                  do=_module_for(ctx, kernel) if module == "nvidia" else ())
     yield from _kernels_own_missing(ctx)
     files = (ctx.state.get("modules") or {}).get("files")
     module = (ctx.package_set.get("dkms") or {}).get("module")
@@ -75,14 +78,15 @@ def _kernels_own_missing(ctx: Context) -> t.Iterator[Hit]:
             do=(step("install_exact", "linux-modules-extra-%s" % kernel),) if ubuntu else ())
 
 
-def _not_found(ctx: Context) -> t.Iterator[str]:
-    """Kernels for which modprobe or modinfo looked for the driver's module and found none."""
+def _not_found(ctx: Context) -> t.Iterator[t.Tuple[str, str]]:
+    """(module, kernel) where modprobe or modinfo looked for a module of the driver's and found none."""
     refused = (ctx.state.get("modules") or {}).get("refused") or []
-    kernels = [row.get("kernel") for row in refused if row.get("why") == "not_found" and row.get("module") == "nvidia"]
-    kernels += (ctx.state.get("build") or {}).get("module_not_found") or []
+    rows = [(row["module"], row.get("kernel")) for row in refused if row.get("why") == "not_found" and row.get("module") in DRIVERS_OWN]
+    rows += [("nvidia", kernel) for kernel in (ctx.state.get("build") or {}).get("module_not_found") or []]
+    rows = [row for row in rows if row[0] == "nvidia"] or rows
     running = (ctx.state.get("kernel") or {}).get("running")
     if not ctx.container:
-        yield from dict.fromkeys(kernel or running or ctx.kernel or "that runs" for kernel in kernels)
+        yield from dict.fromkeys((module, kernel or running or ctx.kernel or "that runs") for module, kernel in rows)
 
 
 def _locked(ctx: Context) -> t.Optional[str]:

@@ -214,7 +214,8 @@ def _put_back(ctx: Context, version: t.Optional[str], kernel: str) -> Steps:
 def module_in_use(ctx: Context) -> t.Iterator[Hit]:
     """Modules could be unloaded when somebody tried."""
     for module, users in sorted(((ctx.state.get("modules") or {}).get("in_use") or {}).items()):
-        if module.startswith("nvidia"):
+        # A peer memory module keeps the RDMA stack from being exchanged.
+        if any(name.startswith(("nvidia", "nv_peer_mem")) for name in (module, *users)):
             who = "modules %s" % ", ".join(users) if users else "a process"
             yield Hit("%s (%s)" % (module, ", ".join(users) or "processes"), "Module %s cannot be unloaded: it is in use by %s." % (module, who),
                       do=(step("reboot_once"),))

@@ -125,3 +125,22 @@ def test_what_is_known_not_to_build_is_not_planned(kernel, verdict, steps):
 def test_what_sudo_says_before_a_module_is_loaded_is_no_failure():
     record = judged(MLNX, ofed_info=TOLD, modprobe_run="sudo: unable to resolve host n7: Name or service not known\n", lsmod=LOADED)
     assert (record["verdict"], record["findings"]) == ("in_sync", [])
+
+
+# github.com/Mellanox/nv_peer_memory; openibd unloads with rmmod.
+@pytest.mark.parametrize(("said", "subjects"), [
+    ("rmmod: ERROR: Module ib_core is in use by: nvidia_peermem\n", ["ib_core (nvidia_peermem)"]),
+    ("rmmod: ERROR: Module ib_uverbs is in use by: nv_peer_mem rdma_ucm\n", ["ib_uverbs (nv_peer_mem, rdma_ucm)"]),
+    ("rmmod: ERROR: Module ib_isert is in use\n", [])])
+def test_peer_memory_keeps_the_stack_from_being_exchanged(said, subjects):
+    record = judged(MLNX, ofed_info=TOLD, openibd_run=failed("Unloading ib_core                                          [FAILED]\n" + said))
+    assert [row["subject"] for row in record["findings"] if row["code"] == "module_in_use"] == subjects
+
+
+# github.com/NVIDIA/gpu-operator: a kernel whose prebuilt modules have no nvidia-peermem.
+@pytest.mark.parametrize(("names", "subjects"), [
+    (["nvidia-peermem"], ["nvidia_peermem@6.8.0-90-generic"]), (["nvidia", "nvidia-peermem"], ["nvidia@6.8.0-90-generic"]), (["nv_peer_mem"], [])])
+def test_a_peer_memory_module_that_is_not_there(names, subjects):
+    said = "".join("modprobe: FATAL: Module %s not found in directory /lib/modules/6.8.0-90-generic\n" % name for name in names)
+    record = judged(DOCA, modprobe_run=failed(said), ofed_info="OFED-internal-25.07-0.9.7:\n")
+    assert found(record, "kernel_module_missing") == [(subject, "error", "broken") for subject in subjects]
