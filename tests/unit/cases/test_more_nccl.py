@@ -175,7 +175,7 @@ def test_builds_that_dnf_would_bring_or_does_not_put_together():
     assert ("install_exact", "libnccl-devel-2.23.4-1+cuda12.6") in steps(record)
 
 
-# github.com/NVIDIA/nccl/issues/676; aws/aws-ofi-nccl; NCCL's documentation of its files.
+# Composed in NCCL's words, after no report in particular.
 @pytest.mark.parametrize(("recordings", "verdict"), [
     ({"nccl_log": "n:1:1 [0] NCCL INFO NET/OFI Selected Provider is efa (found 4 nics)\nn:1:1 [0] NCCL INFO Using network AWS Libfabric\n"}, "in_sync"),
     ({"nccl_conf": "# of the site\nNCCL_SOCKET_IFNAME=eno\nNCCL_IB_HCA=mlx5\n", "ip_addresses": IP}, "in_sync"),

@@ -127,7 +127,7 @@ def test_what_sudo_says_before_a_module_is_loaded_is_no_failure():
     assert (record["verdict"], record["findings"]) == ("in_sync", [])
 
 
-# github.com/Mellanox/nv_peer_memory; openibd unloads with rmmod.
+# Composed in the words of kmod, after no report in particular; openibd unloads with rmmod.
 @pytest.mark.parametrize(("said", "subjects"), [
     ("rmmod: ERROR: Module ib_core is in use by: nvidia_peermem\n", ["ib_core (nvidia_peermem)"]),
     ("rmmod: ERROR: Module ib_uverbs is in use by: nv_peer_mem rdma_ucm\n", ["ib_uverbs (nv_peer_mem, rdma_ucm)"]),
@@ -137,7 +137,7 @@ def test_peer_memory_keeps_the_stack_from_being_exchanged(said, subjects):
     assert [row["subject"] for row in record["findings"] if row["code"] == "module_in_use"] == subjects
 
 
-# github.com/NVIDIA/gpu-operator: a kernel whose prebuilt modules have no nvidia-peermem.
+# Composed in the words of kmod, after no report in particular.
 @pytest.mark.parametrize(("names", "subjects"), [
     (["nvidia-peermem"], ["nvidia_peermem@6.8.0-90-generic"]), (["nvidia", "nvidia-peermem"], ["nvidia@6.8.0-90-generic"]), (["nv_peer_mem"], [])])
 def test_a_peer_memory_module_that_is_not_there(names, subjects):
