@@ -52,7 +52,8 @@ def _unexplained(state: Row) -> t.List[Row]:
     result, run = manager.get("module_result") or {}, manager.get("run") or {}
     words = [str(result.get("msg") or "a module failed")] if result.get("failed") or result.get("unreachable") else []
     words += [str(error) for error in run.get("errors") or []]
-    words += ["%s %s" % (row["reason"].replace("_", " "), row.get("repo") or row.get("package") or "") for row in manager.get("problems") or []]
+    words += ["%s %s" % (row["reason"].replace("_", " "), row.get("what") or row.get("repo") or row.get("package") or "")
+              for row in manager.get("problems") or []]
     # Whoever was not allowed to do anything has changed nothing.
     words = [one for one in words if not re.search(r"are you root|Permission denied|superuser privileges|has to be run (?:with|under)", one)]
     return [engine.finding("probe_failed", "a failed run", "A run failed, and no rule knows why: %s." % words[0].strip().rstrip(".")[:300])] if words else []

@@ -150,7 +150,7 @@ def unprovided(ctx: Context) -> t.Iterator[Hit]:
         package = row.get("package") or ""
         # Kernels, their modules and RDMA packages have rules of their own.
         if need and not re.match(r"kernel|nvidia-kmod|kmod-|lib\S*\.so", need.group(1)) and not RDMA_NAMES.fullmatch(need.group(1)) \
-                and ctx.family(package).get("product"):
+                and ctx.family(package).get("product") and not (need.group(1) == "dkms" and ctx.driver.get("module") == "precompiled"):
             found.setdefault(need.group(), []).append(_written(row))
     for what, packages in found.items():
         yield Hit(what, "No enabled repository has %s, which %s needs." % (what, listed(packages)), context="unavailable",

@@ -122,6 +122,10 @@ def _unavailable(ctx: Context) -> t.List[str]:
             fits = ["%s-%s" % (name, str(version).partition(":")[2] or version) for version in offered]
             if not any(wanted == one or wanted.startswith(one + ".") for one in fits):
                 names.add(wanted)
+    for row in manager.get("problems") or []:
+        need = re.fullmatch(r"(kernel(?:-[a-z0-9]+)*-devel)(?:-matched|-uname-r)? ={1,2} (\d\S+)", row.get("what") or "")
+        if need and row["reason"] == "nothing_provides":
+            names.add("-".join(need.groups()))
     return sorted(names)
 
 

@@ -125,6 +125,11 @@ CASES = [
         {"os": "ubuntu-20.04"}, {
             "container_run": failed("nvidia-container-cli: initialization error: nvml error: driver/library version mismatch: unknown.\n", 125),
         }, "broken", [("driver_library_mismatch", "error", "")], [], id="hook-mismatch"),
+    pytest.param(
+        {"os": "ubuntu-22.04", "lock": {"driver": "550.54.15"}}, {
+            "sys_module_version": "550.54.15\n", "dpkg_list": "libnvidia-compute-550\t550.54.15-0ubuntu1\tii \n",
+            "container_run": "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 550.90\n",
+        }, "in_sync", [], [], id="mismatch-inside-a-container"),
 ]
 
 

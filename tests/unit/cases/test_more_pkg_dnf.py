@@ -374,6 +374,11 @@ CASES = [
                                "  - nothing provides dkms >= 3.1.8 needed by kmod-nvidia-open-dkms-3:575.57.08-1.el9.noarch from cuda-rhel9-x86_64\n")),
         }, "blocked", [("package_missing", "error", "dkms 3.1.8 kmod-nvidia-open-dkms 575.57.08")], [("configure_repository", "dkms EPEL")],
         id="nothing-provides-dkms"),
+    pytest.param(
+        {"os": "rocky-9", "running_kernel": "5.14.0-427.42.1.el9_4.x86_64"}, {
+            "dnf_run": failed(("Error: \n Problem: conflicting requests\n  - nothing provides kernel-devel-matched = 5.14.0-427.42.1.el9_4 needed by "
+                               "kmod-nvidia-open-dkms-3:575.57.08-1.el9.noarch from cuda-rhel9-x86_64\n")),
+        }, "blocked", [("headers_unavailable", "error", "kernel-devel-5.14.0-427.42.1.el9_4")], [("fail_preflight", "")], id="nothing-provides-devel"),
 ]
 
 
