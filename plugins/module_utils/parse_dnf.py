@@ -258,7 +258,7 @@ def locked(lock, name, version, arch=None):
         return lock["spec"] == name and all(_holds(condition, version, arch) for condition in lock["conditions"])
     # Plain `rpm -qa` shows no epoch; a lock's own one says nothing against it then.
     spec = lock["spec"] if ":" in version else re.sub(r"(^|-)\d+:(?=[^:]+$)", r"\1", lock["spec"])
-    return any(fnmatch.fnmatchcase(written, pattern) for written in _ways_to_write(name, version, arch) for pattern in {lock["spec"], spec})
+    return any(fnmatch.fnmatchcase(written, pattern) for written in _ways_to_write(name, version, arch) for pattern in (lock["spec"], spec))
 
 
 def names(lock, name):
