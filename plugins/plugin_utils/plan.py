@@ -30,7 +30,8 @@ def unserved(stack):
     found = [key for key in ("fabric", "container_toolkit", "dcgm", "modules", "expect") if stack.get(key)]
     found += ["kernel.cmdline"] if (stack.get("kernel") or {}).get("cmdline") else []
     driver = stack.get("driver") or {}
-    found += ["driver.options"] if driver.get("options") else []
+    found += ["driver.%s" % key for key in ("options", "stream") if driver.get(key)]
+    found += ["ofed.doca"] if (stack.get("ofed") or {}).get("doca") else []
     found += ["nccl.conf"] if (stack.get("nccl") or {}).get("conf") else []
     found += ["driver.module: " + driver["module"]] if driver.get("module", "dkms") != "dkms" else []
     return found

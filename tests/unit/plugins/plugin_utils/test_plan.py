@@ -193,3 +193,12 @@ def test_the_proof_asks_for_what_the_stack_has():
     proof = plan.proof_of(wanted, plan.wanted(wanted, FACTS))
     assert "libnccl" not in proof["subjects"] and proof["expected"]["nvcc"] == "11.8"
     assert proof["expected"]["module:nvidia-current-uvm"] == "535.261.03" and proof["expected"]["modprobe"] == "nvidia-current"
+
+
+@pytest.mark.parametrize("part, words, key", [
+    ("driver", {"options": {"NVreg_A": 1}}, "driver.options"),
+    ("driver", {"stream": "550-dkms"}, "driver.stream"), ("driver", {"module": "prebuilt"}, "driver.module: prebuilt"),
+    ("ofed", {"doca": "3.2.1"}, "ofed.doca"), ("nccl", {"conf": {"NCCL_DEBUG": "INFO"}}, "nccl.conf"), ("kernel", {"cmdline": ["a"]}, "kernel.cmdline"),
+    ("dcgm", {"version": "4.5.2"}, "dcgm")])
+def test_what_nothing_acts_on_is_named(part, words, key):
+    assert plan.unserved({part: words}) == [key]
