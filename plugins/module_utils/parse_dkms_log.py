@@ -133,11 +133,6 @@ def _once(found):
     return rows
 
 
-def parse_dkms_run(text):
-    """The output of a run of dkms, apt or dnf to failures()."""
-    return Parsed(failures(text), [])
-
-
 def parse_make_logs(text):
     """make.log, its end, or several of them (tail -v) to [{module, version, kernel, error, code, meaning}].
 

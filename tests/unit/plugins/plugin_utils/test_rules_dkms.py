@@ -5,10 +5,9 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.lockstep.gpu.plugins.module_utils import facts
-from ansible_collections.lockstep.gpu.plugins.module_utils.facts_reader import NOT_RECORDED
 from ansible_collections.lockstep.gpu.plugins.module_utils.probe import Observation
-from ansible_collections.lockstep.gpu.plugins.plugin_utils import audit, dkms_modules
+from ansible_collections.lockstep.gpu.plugins.plugin_utils import dkms_modules
+from cases.recorded import judged
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,23 +23,9 @@ MAKE_LOG = ("DKMS make.log for nvidia-550.107.02 for kernel 6.11.0-9-generic (x8
             "make[1]: *** [Makefile:2039: modules] Error 2\n")
 
 
-class Bundle:
-    """A bundle in memory."""
-
-    def __init__(self, told, recorded):
-        self.given, self.recorded = told, recorded
-
-    def start(self, names):
-        pass
-
-    def read(self, name):
-        text = self.recorded.get(name)
-        return Observation(None, reason=NOT_RECORDED) if text is None else text if isinstance(text, Observation) else Observation(0, text)
-
-
 def record(lock=None, system="ubuntu-24.04", running=KERNEL, next_boot=None, **recorded):
     told = {"os": system, "lock": LOCK if lock is None else lock, "running_kernel": running, "next_boot_kernel": next_boot}
-    return audit.judge(facts.replay(Bundle(told, recorded))["ansible_facts"]["lockstep"], given=told)
+    return judged(told, **recorded)
 
 
 def found(**recorded):

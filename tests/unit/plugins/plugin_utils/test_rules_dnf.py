@@ -5,10 +5,8 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.lockstep.gpu.plugins.module_utils import facts
-from ansible_collections.lockstep.gpu.plugins.module_utils.facts_reader import NOT_RECORDED
 from ansible_collections.lockstep.gpu.plugins.module_utils.probe import Observation
-from ansible_collections.lockstep.gpu.plugins.plugin_utils import audit
+from cases.recorded import judged
 
 RELEASE = "5.14.0-570.12.1.el9_6.x86_64"
 SET = "".join("%s-3:550.54.15-1.el9.x86_64\n" % name for name in ("nvidia-driver", "nvidia-driver-libs", "nvidia-driver-cuda", "kmod-nvidia-latest-dkms"))
@@ -21,23 +19,9 @@ KMODS = "kmod-nvidia-535.183.06-4.18.0-553.22.1-3:535.183.06-3.el8_10.x86_64\nkm
 RUN = "Error: \n Problem: %s\n(try to add '--skip-broken' to skip uninstallable packages)\n"
 
 
-class Bundle:
-    """A bundle in memory."""
-
-    def __init__(self, given, recorded):
-        self.given, self.recorded = given, recorded
-
-    def start(self, names):
-        pass
-
-    def read(self, name):
-        text = self.recorded.get(name)
-        return Observation(None, reason=NOT_RECORDED) if text is None else text if isinstance(text, Observation) else Observation(0, text)
-
-
 def record(lock, running=None, **recorded):
     given = {"os": "rocky-9", "lock": lock, "running_kernel": running}
-    return audit.judge(facts.replay(Bundle(given, recorded))["ansible_facts"]["lockstep"], given=given)
+    return judged(given, **{name: text for name, text in recorded.items() if text is not None})
 
 
 def found(code, lock, running=None, **recorded):

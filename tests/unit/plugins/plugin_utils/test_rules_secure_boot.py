@@ -5,10 +5,9 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.lockstep.gpu.plugins.module_utils import facts
-from ansible_collections.lockstep.gpu.plugins.module_utils.facts_reader import NOT_RECORDED
 from ansible_collections.lockstep.gpu.plugins.module_utils.probe import Observation
-from ansible_collections.lockstep.gpu.plugins.plugin_utils import audit, signing
+from ansible_collections.lockstep.gpu.plugins.plugin_utils import signing
+from cases.recorded import judged
 
 KERNEL = "6.8.0-44-generic"
 LOCK = {"driver": "550.107.02"}
@@ -26,23 +25,9 @@ LSMOD = "Module                  Size  Used by\nsnd 122880 0\n"
 GPU = "0000:17:00.0 0302: 10de:2330\n\tKernel driver in use: %s\n0000:17:00.1 0403: 10de:22ba\n\tKernel driver in use: snd_hda_intel\n"
 
 
-class Bundle:
-    """A bundle in memory."""
-
-    def __init__(self, told, recorded):
-        self.given, self.recorded = told, recorded
-
-    def start(self, names):
-        pass
-
-    def read(self, name):
-        text = self.recorded.get(name)
-        return Observation(None, reason=NOT_RECORDED) if text is None else text if isinstance(text, Observation) else Observation(0, text)
-
-
 def record(lock=None, system="ubuntu-24.04", running=KERNEL, **recorded):
     told = {"os": system, "lock": LOCK if lock is None else lock, "running_kernel": running}
-    return audit.judge(facts.replay(Bundle(told, recorded))["ansible_facts"]["lockstep"], given=told)
+    return judged(told, **recorded)
 
 
 def found(**recorded):
