@@ -13,6 +13,7 @@ import re
 import shutil
 import time
 
+from ansible_collections.lockstep.gpu.plugins.module_utils.acting import PackageError
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_apt import OWN_PREFERENCES, OWN_SOURCES, deb822
 
 LISTS = "/var/lib/apt/lists"
@@ -37,7 +38,7 @@ _INST = re.compile(r"^Inst (?P<name>\S+) (?:\[(?P<old>[^\]]+)\] )?\((?P<new>\S+)
 _REMV = re.compile(r"^(?:Remv|Purg) (?P<name>\S+)")
 
 
-class AptError(Exception):
+class AptError(PackageError):
     """apt refused or failed; the text is its own words."""
 
 

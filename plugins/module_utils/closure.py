@@ -6,13 +6,18 @@
 Used on the node (pinned_packages) and on the controller (the plan), so that both say the same.
 
 Words
-- slice: what one component asks for: ``{name, requests: [{name, version}], sources, one_version,
-  family, others, rivals, pattern}``; ``version`` and ``pattern`` are regular expressions for the whole
-  package version, ``sources``, ``one_version`` and ``family`` for the whole *source* package name;
-  ``others`` are the names that the product's other sets ask for, ``rivals`` those that must not come along.
-- managed: an installed package whose source belongs to a slice; held, pinned and compared.
+- slice: what one component asks for. ``requests: [{name, version, optional}]`` with ``version``, as ``pattern``, a
+  regular expression for the whole package version. A package belongs to the slice when its *source* package fits
+  ``sources`` or its own name fits ``names``; it works at ``pattern`` only when its source fits ``one_version`` or its
+  name ``one_names``; ``family`` are the sources of all sets of the product, ``others`` the names that its other sets ask
+  for, ``rivals`` those that must not come along. ``guard``: globs of names that have to come at ``pattern`` whenever
+  somebody installs them. ``away: [{packages, release or repo}]``: names that must not come from that origin.
+  ``installonly``: several versions lie side by side and none replaces another (EL kernels). All but ``name``,
+  ``requests``, ``sources`` and ``pattern`` may be missing.
+- managed: an installed package that belongs to a slice; held, pinned and compared.
 - base: whatever else a transaction brings along; recorded, never held.
 - packages: ``{name: {version, source, status, hold, ...}}`` as node_facts returns them.
+- compare: the package manager's order of versions, versions.compare (dpkg) or versions_rpm.compare.
 - row: one package of a closure: ``{name, version, old, change, component, managed, ...}``.
 """
 from __future__ import annotations
@@ -20,8 +25,7 @@ from __future__ import annotations
 import functools
 import re
 
-from ansible_collections.lockstep.gpu.plugins.module_utils.parse_apt import OWN_PRIORITY
-from ansible_collections.lockstep.gpu.plugins.module_utils.versions import compare
+from ansible_collections.lockstep.gpu.plugins.module_utils import versions
 
 CHANGES = ("keep", "install", "upgrade", "downgrade")
 # The same in the words of a plan (docs/plan.md).
@@ -39,12 +43,33 @@ def _matches_any(patterns, text):
     return any(re.fullmatch(pattern, text) for pattern in patterns)
 
 
-def owner(slices, source):
-    """Name of the first slice whose product holds this source package, else None."""
+def bare(name):
+    """A package's name without the architecture that dpkg and rpm tables put behind it."""
+    return name.partition(":")[0]
+
+
+def belongs(part, name, source):
+    """Whether a package, by its own name or by its source package, is one of the slice's product."""
+    return matches_any(part.get("sources"), source) or matches_any(part.get("names"), bare(name))
+
+
+def owner(slices, name, source):
+    """Name of the first slice whose product holds this package, else None; source is None where nobody knows it (rpm)."""
     for part in slices:
-        if matches_any(part["sources"], source):
+        if belongs(part, name, source):
             return part["name"]
     return None
+
+
+def one_version(part, name, source):
+    """Whether this package of the slice's product works at the slice's version only."""
+    return matches_any(part.get("one_version"), source) or matches_any(part.get("one_names"), bare(name))
+
+
+def owned(slices, packages):
+    """{name: slice name} of the packages in a node_facts table that belong to one."""
+    found = {name: owner(slices, name, package.get("source")) for name, package in packages.items()}
+    return {name: part for name, part in found.items() if part}
 
 
 def is_installed(package):
@@ -59,7 +84,25 @@ def version_of(package):
     return package["version"]
 
 
-def change_of(old, new):
+def versions_of(package):
+    """All versions of a package that are there, the newest first: kernels of EL lie side by side."""
+    version = version_of(package)
+    return [] if version is None else [version, *(package.get("others") or [])]
+
+
+def version_for(part, package, pattern=None):
+    """The installed version that counts for a slice, or None.
+
+    Where versions lie side by side, that is the newest that fits the pattern (None: the slice's), and nothing where
+    none fits: another version is no older state of it. part is None for a package that belongs to no slice.
+    """
+    if not (part or {}).get("installonly"):
+        return version_of(package)
+    fitting = [version for version in versions_of(package) if re.fullmatch(pattern or part["pattern"], version)]
+    return fitting[0] if fitting else None
+
+
+def change_of(old, new, compare=versions.compare):
     """What going from version old (None: absent) to new is: one of CHANGES."""
     if old is None:
         return "install"
@@ -67,7 +110,7 @@ def change_of(old, new):
     return "keep" if order == 0 else ("upgrade" if order < 0 else "downgrade")
 
 
-def wanted_version(request, available, installed, pinned):
+def wanted_version(request, available, installed, pinned, compare=versions.compare):
     """The exact version for a request, or None when no known version satisfies it.
 
     The pattern names what the stack says; several package revisions may satisfy it. What this node
@@ -95,8 +138,8 @@ def followers(part, packages):
     asked = {request["name"] for request in part["requests"]}
     return sorted(
         name for name, package in packages.items()
-        if name not in asked and is_installed(package)
-        and matches_any(part.get("one_version"), package.get("source"))
+        if name not in asked and is_installed(package) and not part.get("installonly")
+        and one_version(part, name, package.get("source"))
         and not re.fullmatch(part["pattern"], package["version"])
     )
 
@@ -112,7 +155,7 @@ def leftovers(part, packages):
         if name in asked or not is_installed(package):
             continue
         source = package.get("source")
-        other_family = matches_any(part.get("family"), source) and not matches_any(part.get("one_version"), source)
+        other_family = matches_any(part.get("family"), source) and not one_version(part, name, source)
         if other_family or name in (part.get("others") or []):
             found.append(name)
     return sorted(found)
@@ -131,54 +174,55 @@ def drift(part, slices, packages, own_pins):
         rows.append({"name": name, "have": have, "want": want, "why": why})
 
     for request in part["requests"]:
-        have = version_of(packages.get(request["name"]))
+        package = packages.get(request["name"])
+        have = version_for(part, package, request["version"])
         if have is None:
-            add(request["name"], None, request["version"], "package_missing")
+            # What is optional need not exist, and only the archives know.
+            if not request.get("optional"):
+                add(request["name"], None, request["version"], "package_missing")
         elif not re.fullmatch(request["version"], have):
             add(request["name"], have, request["version"], "package_version_differs")
-        elif owner(slices, packages[request["name"]].get("source")) != part["name"]:
+        elif owner(slices, request["name"], package.get("source")) != part["name"]:
             # Same name and version, other source: a vendor's or a hand-made build.
             add(request["name"], have, part["name"], "package_origin_differs")
     for name in followers(part, packages):
         add(name, packages[name]["version"], part["pattern"], "package_set_split")
     for name in sorted(packages):
         package = packages[name]
-        if owner(slices, package.get("source")) != part["name"] or version_of(package) is None:
+        if owner(slices, name, package.get("source")) != part["name"] or version_of(package) is None:
             continue
         if not is_installed(package):
             add(name, package["version"], package["version"], "package_half_configured")
             continue
+        version = version_for(part, package) or package["version"]
         if not package.get("hold"):
-            add(name, package["version"], package["version"], "package_not_held")
+            add(name, version, version, "package_not_held")
         pin = own_pins.get(name)
         if pin is None:
-            add(name, package["version"], None, "not_pinned")
-        elif pin != package["version"]:
-            add(name, package["version"], pin, "pin_differs")
+            add(name, version, None, "not_pinned")
+        elif pin != version:
+            add(name, version, pin, "pin_differs")
     return rows
 
 
-def close(slices, packages, installs, metadata):
+def close(slices, packages, installs, metadata, compare=versions.compare):
     """The closure after a simulated transaction.
 
     packages: what is installed now; installs: ``{name: version}`` the transaction would unpack;
     metadata: ``{name: {source, source_version, arch, sha256, size, depends, origin}}`` of those.
     Returns rows for every managed package that will be there, and for every base package that changes.
     """
-    rows = []
+    rows, by_name = [], {part["name"]: part for part in slices}
     for name in sorted(set(packages) | set(installs)):
-        package = packages.get(name)
-        old = version_of(package)
-        meta = metadata.get(name, {})
-        version = installs.get(name, old)
-        if version is None:
-            continue
+        package, meta = packages.get(name), metadata.get(name, {})
         source = meta.get("source") or (package or {}).get("source")
-        component = owner(slices, source)
-        if component is None and name not in installs:
+        component = owner(slices, name, source)
+        version = installs.get(name, version_for(by_name.get(component), package))
+        old = version_for(by_name.get(component), package, re.escape(version or ""))
+        if version is None or (component is None and name not in installs):
             continue
         rows.append({
-            "name": name, "version": version, "old": old, "change": change_of(old, version),
+            "name": name, "version": version, "old": old, "change": change_of(old, version, compare),
             "component": component, "managed": component is not None, "source": source,
             "arch": meta.get("arch") or (package or {}).get("arch"),
             "sha256": meta.get("sha256"), "size": meta.get("size"), "origin": meta.get("origin"),
@@ -198,12 +242,12 @@ def place(rows, slices, arrivals):
     return rows
 
 
-def objections(slices, packages, rows, removed, planned_removals, own_pins, held=()):
+def objections(slices, packages, rows, removed, planned_removals, theirs=None):
     """Reasons why a simulated transaction must not run: ``[{code, name, message}]``.
 
-    held: every name that is held, also of packages that are not installed.
+    theirs: {name: what to do about it} of names that somebody else holds, also of packages that are not installed.
     """
-    found = []
+    found, theirs = [], theirs or {}
 
     def object_to(code, name, message):
         found.append({"code": code, "name": name, "message": message})
@@ -213,15 +257,13 @@ def objections(slices, packages, rows, removed, planned_removals, own_pins, held
     for part in slices:
         for request in part["requests"]:
             source = (packages.get(request["name"]) or {}).get("source")
-            if source and owner(slices, source) != part["name"] and request["name"] not in coming:
+            if source and owner(slices, request["name"], source) != part["name"] and request["name"] not in coming:
                 # The archive has the same version, so the package manager sees nothing to do.
                 object_to("package_origin_differs", request["name"], "%s is built from %s, not from a source of the stack's %s; "
                           "remove it, and the next run installs the archive's" % (request["name"], source, part["name"]))
-    theirs = {name for name in held if name not in own_pins}
-    for name in sorted(theirs & set(removed)):
-        object_to("package_held_by_user", name, "%s is held by somebody else and would be removed; run 'apt-mark unhold %s'" % (
-            name, name))
-    for name in sorted(set(removed) - set(planned_removals) - theirs):
+    for name in sorted(set(theirs) & set(removed)):
+        object_to("package_held_by_user", name, "%s is held by somebody else and would be removed; %s" % (name, theirs[name]))
+    for name in sorted(set(removed) - set(planned_removals) - set(theirs)):
         object_to("transaction_leaves_lock", name, "%s %s would be removed, which the stack does not ask for"
                   % (name, (packages.get(name) or {}).get("version")))
     by_slice = {part["name"]: part for part in slices}
@@ -231,12 +273,12 @@ def objections(slices, packages, rows, removed, planned_removals, own_pins, held
         name = row["name"]
         if name in theirs:
             object_to("package_held_by_user", name,
-                      "%s is held at %s by somebody else and would become %s; run 'apt-mark unhold %s' or name that "
-                      "version in the stack" % (name, row["old"] or "not installed", row["version"], name))
+                      "%s is held at %s by somebody else and would become %s; %s or name that "
+                      "version in the stack" % (name, row["old"] or "not installed", row["version"], theirs[name]))
         part = by_slice.get(row["component"]) if row["managed"] else None
         if not part:
             continue
-        if matches_any(part.get("one_version"), row["source"]) and not re.fullmatch(part["pattern"], row["version"]):
+        if one_version(part, name, row["source"]) and not re.fullmatch(part["pattern"], row["version"]):
             object_to("transaction_leaves_lock", name, "%s would come at %s, beside %s" % (
                 name, row["version"], part.get("version")))
         if name not in asked and name in (part.get("rivals") or []):
@@ -253,39 +295,9 @@ def pins_after(slices, rows, own_pins, packages):
     pins = {row["name"]: row["version"] for row in rows if row["managed"]}
     for name, version in own_pins.items():
         package = packages.get(name)
-        if name not in pins and is_installed(package) and owner(slices, package.get("source")) is None:
+        if name not in pins and is_installed(package) and owner(slices, name, package.get("source")) is None:
             pins[name] = version
     return pins
-
-
-def render_pins(pins):
-    """apt_preferences(5) text that keeps each package at its version, in both directions (1001 allows down)."""
-    head = "# Written by lockstep.gpu: the exact versions of this node's stack. Changes are undone by the next run.\n"
-    body = ["Package: %s\nPin: version %s\nPin-Priority: %d\n" % (name, pins[name], OWN_PRIORITY) for name in sorted(pins)]
-    return head + "\n" + "\n".join(body) if body else head
-
-
-def source_pins(slices, targets):
-    """apt_preferences(5) text that keeps whole source packages at the stack's version while apt resolves.
-
-    Without it apt takes the newest version for what is not asked for by name, and then finds no solution where the
-    parts of a driver depend on each other by exact version. The chosen revision comes first, any other one that fits
-    second.
-    """
-    stanzas = []
-    for part in slices:
-        chosen = targets.get(part["requests"][0]["name"])
-        if not chosen or not part.get("globs"):
-            continue
-        exact = [chosen]
-        if part["globs"][0].startswith("*~") and "~" in chosen:
-            # CUDA's parts count by themselves; what they share follows the first tilde.
-            tail = chosen.split("~", 1)[1]
-            exact = ["*~" + tail, tail]
-        for priority, versions in ((1002, exact), (1001, part["globs"])):
-            stanzas += ["Package: src:%s\nPin: version %s\nPin-Priority: %d\n" % (source, version, priority)
-                        for source in part["one_version"] for version in versions]
-    return "\n".join(stanzas)
 
 
 def diff_lines(rows, removed, packages):

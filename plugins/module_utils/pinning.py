@@ -1,9 +1,36 @@
 # Copyright: (c) 2026, lockstep.gpu contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""resolve -> simulate -> compare -> apply -> read back, for apt.
+"""The apt backend of pinned_packages: resolve -> simulate -> compare -> apply -> read back.
 
-The engine of the pinned_packages module: it asks apt (apt.py), lets closure.py judge, and acts.
+It asks apt (apt.py), lets closure.py judge, and acts. A backend is a module that has the following; the words slice,
+packages, row are closure.py's, Refused and PackageError are acting.py's, run is a Runner.
+
+Constants
+- ``SOURCES_FILE``: path of the collection's own repositories file. ``PINS_FILE``: path of the file that our pins are in.
+- ``PIN_ACTION``: what a report calls a pin (plugin_utils/actions.py). ``KEY_FORM``: "binary" or "armoured", how a
+  repository's key lies on the node.
+- ``compare(left, right)``: the order of versions, -1, 0, 1.
+
+Functions
+- ``prepare(module)``: before anything else; a place to start over under another interpreter, or to fail.
+- ``wait_for_lock()``: wait, with a limit, while somebody else installs.
+- ``state(run) -> (packages, theirs)``: the installed packages as in node_facts' table, with ``hold``; and
+  ``{name: remedy}`` of names that somebody else holds, locks or excludes, also of names that are not installed; the
+  remedy says what to do, with file and line where there are.
+- ``pins_now() -> {name: version}`` of our own pins; ``pin_text_now() -> text`` of our part of PINS_FILE, "" without one.
+- ``pin_text(slices, pins) -> text``: what that part has to be for these exact pins, and the slices' guard and away.
+- ``settings_due(run, slices) -> [{action, target, before, after}]``: what else has to be set on the node (module streams).
+- ``resolve_aside(run, slices, settings, packages, own_pins, theirs) -> {closure, removed, targets}``: the joint closure,
+  from the archives, with nothing changed on the node. settings: ``{sources: text of SOURCES_FILE, keys: [{path, content
+  (bytes as they will lie there), ...}]}``. closure: rows as closure.close() and closure.place() make them. Raises
+  Refused with every problem found.
+- ``finish(run, packages, slices)``: what an interrupted run left; must not raise for the package manager's failures.
+- ``install(run, slices, settings, wanted, pins)``: write settings and pins, then make wanted true. wanted: ``{ask: {name:
+  version} to name, all: {name: version} that may come, removed: [names to remove], removable: [names that may go]}``.
+  Anything else in the transaction raises Refused, and the pins are put back.
+- ``settle(run, slices, settings, pins)``: the same where no package changes.
+- ``hold(run, names)``: hold installed packages; nothing to do where pins are holds.
 """
 from __future__ import annotations
 
@@ -14,63 +41,49 @@ import shutil
 import tempfile
 import time
 
-from ansible_collections.lockstep.gpu.plugins.module_utils import apt, closure
-from ansible_collections.lockstep.gpu.plugins.module_utils.parse_alternatives import parse_alternatives
+from ansible_collections.lockstep.gpu.plugins.module_utils import apt, apt_pins, closure, versions
+from ansible_collections.lockstep.gpu.plugins.module_utils.acting import Refused, check_space, read_text, set_file, write_atomically
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_apt import OWN_PREFERENCES, OWN_SOURCES, parse_own_pins
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_dpkg import (
     DPKG_FORMAT, holds, native_arch, parse_dpkg_list, parse_rows)
 
-DKMS_GUARD = "/etc/dkms/no-autoinstall"
-GUARD_TEXT = ("# Written by lockstep.gpu for the length of a package transaction: modules are built explicitly,\n"
-              "# for the stack's kernel. If no run is going on, the next run removes this file.\n")
+SOURCES_FILE, PINS_FILE = OWN_SOURCES, OWN_PREFERENCES
+PIN_ACTION = "add_apt_pin"
+KEY_FORM = "binary"
 DPKG_LOCK = "/var/lib/dpkg/lock-frontend"
-MIB = 1 << 20
+compare = versions.compare
 
 
-class Refused(Exception):
-    """The transaction must not run. problems: [{code, name, message, available?}]."""
-
-    def __init__(self, problems):
-        super().__init__("; ".join(problem["message"] for problem in problems))
-        self.problems = problems
+def prepare(_module):
+    """apt needs nothing but its commands."""
 
 
-def read_text(path):
-    """A file's text, None when it is not there."""
-    try:
-        with open(path, encoding="utf-8", errors="replace") as handle:
-            return handle.read()
-    except FileNotFoundError:
-        return None
-
-
-def write_atomically(path, text):
-    """Replace a file's content in one step, so that a killed run leaves the old or the new one."""
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".lockstep-")
-    with os.fdopen(handle, "w", encoding="utf-8") as out:
-        out.write(text)
-        out.flush()
-        os.fsync(out.fileno())
-    os.chmod(temporary, 0o644)
-    os.rename(temporary, path)
-
-
-def dpkg_now(run):
-    """({name: package} of everything that is there, {names that are held}, also of packages that are not)."""
+def state(run):
+    """({name: package} of everything that is there, {name: remedy} of what somebody else holds, there or not)."""
     text = run(["dpkg-query", "-W", "-f", DPKG_FORMAT, "*"]).out
     rows = parse_rows(text).value
-    return parse_dpkg_list(text), set(holds(rows, native_arch(rows)) or [])
+    # dpkg does not say who set a hold; what our pins name is ours.
+    own = pins_now()
+    theirs = {name: "run 'apt-mark unhold %s'" % name for name in holds(rows, native_arch(rows)) or [] if name not in own}
+    return parse_dpkg_list(text), theirs
 
 
-def alternatives_now(run, names):
-    """{name: {mode, value, choices}} of the alternatives that exist."""
-    found = {}
-    for name in names:
-        result = run(["update-alternatives", "--query", name], ok=(0, 2))
-        if result.rc == 0:
-            found[name] = parse_alternatives(result.out) or {}
-    return found
+def pins_now():
+    """{name: version} of our own pin file."""
+    return parse_own_pins(pin_text_now())
+
+
+def pin_text_now():
+    """Our pin file's text, "" when there is none."""
+    return read_text(PINS_FILE) or ""
+
+
+pin_text = apt_pins.render
+
+
+def settings_due(_run, _slices):
+    """Nothing beside files."""
+    return []
 
 
 # -- resolve ---------------------------------------------------------------------------------------
@@ -87,7 +100,7 @@ def targets_of(slices, packages, available, own_pins):
         for request in part["requests"]:
             package = packages.get(request["name"])
             # A build from elsewhere is not what the stack means, whatever its version says.
-            ours = package is None or closure.owner(slices, package.get("source")) == part["name"]
+            ours = package is None or closure.owner(slices, request["name"], package.get("source")) == part["name"]
             version = closure.wanted_version(
                 request, available.get(request["name"], []), closure.version_of(package) if ours else None,
                 own_pins.get(request["name"]))
@@ -117,10 +130,10 @@ def companions_of(slices, packages, available, own_pins):
         for name, package in packages.items():
             if name in asked or not closure.is_installed(package):
                 continue
-            if closure.owner(slices, package.get("source")) != part["name"]:
+            if closure.owner(slices, name, package.get("source")) != part["name"]:
                 continue
             pin, known = own_pins.get(name), available.get(name, [])
-            versioned = closure.matches_any(part.get("one_version"), package.get("source"))
+            versioned = closure.one_version(part, name, package.get("source"))
             pattern = part["pattern"] if versioned else ".*"
             if name in moving or (pin and pin != package["version"] and re.fullmatch(pattern, pin)):
                 version = closure.wanted_version({"version": pattern}, known, None, pin if pin in known else None)
@@ -169,23 +182,6 @@ def similar(ask, name):
     return ["%s=%s" % (other, version) for other in sorted(found) for version in found[other]][:12]
 
 
-def check_space(rows, metadata):
-    """A problem when the transaction would not fit: archives below /var, unpacked files below /usr."""
-    changing = [row for row in rows if row["change"] != "keep"]
-    archives = sum(row["size"] or 0 for row in changing)
-    unpacked = 1024 * sum(metadata.get(row["name"], {}).get("installed_kib", 0) for row in changing)
-    needs = {}
-    for path, size in (("/var/cache/apt/archives", archives), ("/usr", unpacked)):
-        existing = path if os.path.isdir(path) else "/"
-        status = os.statvfs(existing)
-        key = os.stat(existing).st_dev
-        need, free, names = needs.get(key, (0, status.f_bavail * status.f_frsize, []))
-        needs[key] = (need + size, free, names + [path])
-    return [{"code": "space_low", "name": " and ".join(names),
-             "message": "%s: %d MiB needed, %d MiB free" % (" and ".join(names), need // MIB, free // MIB)}
-            for need, free, names in needs.values() if need > free]
-
-
 def stages(ask, slices, packages, targets, leaving):
     """Simulate the whole stack, and each slice with those before it: (installs, removed, [(slice, {name: row})])."""
     owners = {request["name"]: part["name"] for part in slices for request in part["requests"]}
@@ -195,7 +191,7 @@ def stages(ask, slices, packages, targets, leaving):
         whole = part is slices[-1]
 
         def mine(name):
-            return whole or (owners.get(name) or closure.owner(slices, packages[name].get("source"))) in done
+            return whole or (owners.get(name) or closure.owner(slices, name, packages[name].get("source"))) in done
 
         try:
             installs, removed = ask.simulate(
@@ -209,9 +205,9 @@ def stages(ask, slices, packages, targets, leaving):
     return installs, removed, arrivals
 
 
-def resolve(ask, slices, packages, own_pins, held=()):
+def resolve(ask, slices, packages, own_pins, theirs=None):
     """The joint closure of all slices: {closure, removed, targets}. Raises Refused with every problem found."""
-    managed = [name for name, package in packages.items() if closure.owner(slices, package.get("source"))]
+    managed = closure.owned(slices, packages)
     asked = [request["name"] for part in slices for request in part["requests"]]
     available = ask.versions(set(managed) | set(asked))
     targets, problems = targets_of(slices, packages, available, own_pins)
@@ -221,7 +217,7 @@ def resolve(ask, slices, packages, own_pins, held=()):
         problem["message"] += "; they have: %s" % (", ".join(problem["available"]) or "no such package")
     if problems:
         raise Refused(problems)
-    ask.prefer(closure.source_pins(slices, targets))
+    ask.prefer(apt_pins.while_resolving(slices, targets))
     follow, gone = companions_of(slices, packages, available, own_pins)
     candidates = set(gone)
     for part in slices:
@@ -236,19 +232,19 @@ def resolve(ask, slices, packages, own_pins, held=()):
     after = {name: package for name, package in packages.items() if name not in removed}
     rows = closure.close(slices, after, {name: row["version"] for name, row in installs.items()}, metadata)
     rows = closure.place(rows, slices, arrivals)
-    problems = closure.objections(slices, packages, rows, removed, candidates, own_pins, held) + check_space(rows, metadata)
+    problems = closure.objections(slices, packages, rows, removed, candidates, theirs) + check_space(rows, metadata)
     if problems:
         raise Refused(problems)
     return {"closure": rows, "removed": sorted(removed), "targets": targets}
 
 
-def resolve_aside(run, slices, own_sources, packages, own_pins, held):
+def resolve_aside(run, slices, settings, packages, own_pins, theirs):
     """resolve() in a private copy of apt's lists and settings: reads the archives, changes nothing on the node."""
     folder = tempfile.mkdtemp(prefix="lockstep-apt-")
     try:
-        ask = apt.Apt(run, apt.overlay(folder, own_sources), os.path.join(folder, "preferences.d"))
+        ask = apt.Apt(run, apt.overlay(folder, settings["sources"]), os.path.join(folder, "preferences.d"))
         ask.update()
-        return resolve(ask, slices, packages, own_pins, held)
+        return resolve(ask, slices, packages, own_pins, theirs)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -256,43 +252,17 @@ def resolve_aside(run, slices, own_sources, packages, own_pins, held):
 # -- act -------------------------------------------------------------------------------------------
 
 
-class DkmsGuard:
-    """While it is held, neither maintainer scripts nor kernel hooks build modules (DKMS reads the file).
-
-    A guard that a killed run left behind is taken over and removed; somebody else's file is left alone.
-    """
-
-    def __init__(self, path=DKMS_GUARD):
-        self._path = path
-
-    def ours(self):
-        """True when the file is there and was written by this collection."""
-        return "lockstep.gpu" in (read_text(self._path) or "")
-
-    def __enter__(self):
-        if read_text(self._path) is None:
-            write_atomically(self._path, GUARD_TEXT)
-        return self
-
-    def __exit__(self, *_details):
-        if self.ours():
-            os.unlink(self._path)
-            if not os.listdir(os.path.dirname(self._path)):
-                os.rmdir(os.path.dirname(self._path))
-        return False
-
-
 def finish(run, packages, slices):
     """What an interrupted dpkg left: configure what is unpacked, unpack again what is torn. Never raises for dpkg."""
     apt.patiently(run, ["dpkg", "--configure", "-a", "--force-confdef", "--force-confold"])
     torn = ["%s=%s" % (name, package["version"]) for name, package in sorted(packages.items())
             if package.get("status") in ("half-installed", "reinstall-required")
-            and closure.owner(slices, package.get("source"))]
+            and closure.owner(slices, name, package.get("source"))]
     if torn:
         apt.Apt(run).act(["--reinstall", *torn])
 
 
-def wait_for_dpkg(path=DPKG_LOCK, seconds=600):
+def wait_for_lock(path=DPKG_LOCK, seconds=600):
     """Wait while another process installs: what is read in the meantime would be half a truth. Gives up silently."""
     deadline = time.monotonic() + seconds
     while os.path.exists(path) and time.monotonic() < deadline:
@@ -304,22 +274,22 @@ def wait_for_dpkg(path=DPKG_LOCK, seconds=600):
                 time.sleep(2)
 
 
-def wait_for_first_boot(run):
-    """cloud-init installs packages too; wait until it is done (its own failures are not ours to judge)."""
-    if os.path.isdir("/run/cloud-init") and shutil.which("cloud-init"):
-        run(["cloud-init", "status", "--wait"], ok=None)
+def settle(_run, slices, settings, pins):
+    """Write the files of a stack whose packages are all there."""
+    set_file(SOURCES_FILE, settings["sources"])
+    set_file(PINS_FILE, pin_text(slices, pins))
 
 
-def install(run, wanted, removed, own_sources, pins):
-    """Bring wanted ({name: version}) onto the node and remove what must go; nothing outside wanted may change.
+def install(run, slices, settings, wanted, pins):
+    """Bring wanted onto the node (see above); nothing outside it may change.
 
-    Raises Refused (before a change of packages) or apt.AptError. wanted maps every row of the joint closure.
+    Raises Refused (before a change of packages) or apt.AptError.
     """
     ask = apt.Apt(run)
-    sources_changed = set_file(OWN_SOURCES, own_sources)
-    before = read_text(OWN_PREFERENCES)
-    write_atomically(OWN_PREFERENCES, closure.render_pins(pins))
-    arguments = ["%s=%s" % item for item in sorted(wanted["ask"].items())] + ["%s-" % name for name in removed]
+    sources_changed = set_file(SOURCES_FILE, settings["sources"])
+    before = read_text(PINS_FILE)
+    write_atomically(PINS_FILE, pin_text(slices, pins))
+    arguments = ["%s=%s" % item for item in sorted(wanted["ask"].items())] + ["%s-" % name for name in wanted["removed"]]
     try:
         if sources_changed:
             ask.update()
@@ -332,7 +302,7 @@ def install(run, wanted, removed, own_sources, pins):
             raise Refused(problems)
     except Exception:
         # Nothing was installed: the pins go back to what they said.
-        set_file(OWN_PREFERENCES, before)
+        set_file(PINS_FILE, before)
         raise
     ask.act(arguments)
 
@@ -351,26 +321,9 @@ def transgressions(ask, arguments, wanted):
                     for name in sorted(set(leaving) - set(wanted["removable"]))]
 
 
-def set_file(path, text):
-    """Write text (None or empty: remove the file) when it differs; True when it did."""
-    now = read_text(path)
-    if not text:
-        if now is not None:
-            os.unlink(path)
-        return now is not None
-    if now != text:
-        write_atomically(path, text)
-    return now != text
-
-
 def hold(run, names):
     """Hold packages through dpkg's own selections (what apt-mark showhold reads)."""
     if names:
         result = apt.patiently(run, ["dpkg", "--set-selections"], stdin="".join("%s hold\n" % name for name in sorted(names)))
         if result.rc != 0:
             raise apt.AptError("holds cannot be set: " + apt.missing_words(result.err + result.out))
-
-
-def read_pins():
-    """{name: version} of our own pin file."""
-    return parse_own_pins(read_text(OWN_PREFERENCES) or "")

@@ -13,7 +13,7 @@ description:
   - Resolves what a stack's components need into one joint closure, compares what the package manager would do with
     what is wanted, and only then acts, holds, pins and reads back.
   - Every installed package of the named products is managed, also those that came as dependencies; they are told apart
-    by their source package. Packages that the products merely need (a C library, a compiler) are left free to move.
+    by their source package or their name. Packages that the products merely need (a C library, a compiler) are left free to move.
   - Holds, pins and apt settings of the user are not touched. A package that the user holds at another version stops
     the run.
   - Speaks apt (Debian and its derivatives).
@@ -68,25 +68,71 @@ options:
             description: Regular expression for the whole package version.
             type: str
             required: true
+          optional:
+            description: Asked for where the archives have a version that fits, and no problem where they have none.
+            type: bool
+            default: false
       sources:
         description: Regular expressions for the source packages of the product.
         type: list
         elements: str
         required: true
+      names:
+        description: Regular expressions for package names of the product, whatever their source package.
+        type: list
+        elements: str
+        default: []
       pattern:
-        description: Regular expression for the package version of everything in O(slices[].one_version).
+        description: Regular expression for the package version of what works at one version only.
         type: str
         default: .*
       one_version:
-        description: Source packages whose binaries only work at one version.
+        description: Regular expressions for source packages whose packages work at O(slices[].pattern) only.
+        type: list
+        elements: str
+        default: []
+      one_names:
+        description: Regular expressions for the names of packages that work at O(slices[].pattern) only.
         type: list
         elements: str
         default: []
       globs:
-        description: The versions of O(slices[].one_version) as apt_preferences(5) patterns.
+        description: The versions of O(slices[].pattern) as apt_preferences(5) patterns.
         type: list
         elements: str
         default: []
+      guard:
+        description:
+          - Globs of package names that have to come at O(slices[].pattern) whenever somebody installs them.
+          - Written into the pin file or the list of version locks, for packages that are not there, too.
+        type: list
+        elements: str
+        default: []
+      away:
+        description: What must not come from an origin, since its packages of the same names belong to another set.
+        type: list
+        elements: dict
+        default: []
+        suboptions:
+          packages:
+            description: Globs of package names.
+            type: list
+            elements: str
+            required: true
+          release:
+            description: The origin for apt, as after C(release) in apt_preferences(5).
+            type: str
+          repo:
+            description: The origin for dnf, a glob of repository ids.
+            type: str
+      stream:
+        description: Module stream that dnf needs enabled, C(name:stream); another enabled stream of the module is reset.
+        type: str
+        default: ''
+      installonly:
+        description: Versions of these packages lie side by side (kernels of EL), so that none is upgraded or removed.
+        type: bool
+        default: false
       family:
         description: Source packages of all sets of the product, for finding what an earlier set left behind.
         type: list
@@ -115,11 +161,36 @@ options:
     type: list
     elements: str
     default: []
+  manager:
+    description: The package manager; V(auto) takes the one that the node has.
+    type: str
+    choices: [auto, apt, dnf]
+    default: auto
   repositories:
     description:
-      - Content of the collection's own sources file in deb822 format. Empty means that the node's own sources suffice and
-        the file is removed. Not given means that the file is left as it is.
+      - Content of the collection's own sources file, in deb822 format for apt, as in C(yum.repos.d) for dnf. Empty means that
+        the node's own sources suffice and the file is removed. Not given means that the file is left as it is.
     type: str
+  keys:
+    description:
+      - Keys that the repositories are signed with. One with another fingerprint than listed is refused before any change.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      path:
+        description: Where the key lies on the node, as O(repositories) names it.
+        type: path
+        required: true
+      key:
+        description: The key itself in ASCII armour, an absolute path on the node, or an C(https) address.
+        type: str
+        required: true
+      fingerprints:
+        description: Fingerprints of the primary keys that may be in it.
+        type: list
+        elements: str
+        required: true
   alternatives:
     description: Alternatives to select by hand, name to path, as in update-alternatives(1).
     type: dict
@@ -189,38 +260,51 @@ broken:
 """
 
 import os
+import re
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.lockstep.gpu.plugins.module_utils import apt, closure, pinning
-from ansible_collections.lockstep.gpu.plugins.module_utils.parse_apt import OWN_PREFERENCES, OWN_SOURCES
-from ansible_collections.lockstep.gpu.plugins.module_utils.run import CommandError, Runner
+from ansible_collections.lockstep.gpu.plugins.module_utils import acting, closure, pinning
+from ansible_collections.lockstep.gpu.plugins.module_utils.run import CommandError, Runner, find_tool
+
+# What module_utils/pinning.py lists at its top, for each package manager.
+BACKENDS = {"apt": pinning}
+
+
+def backend_for(manager):
+    """The backend for a package manager, or with "auto" for the one that the node has."""
+    if manager == "auto":
+        manager = "apt" if find_tool("apt-get") else "dnf"
+    return BACKENDS[manager]
 
 
 class Node:
     """What one call knows and wants; every method is one step."""
 
-    def __init__(self, run, params):
+    def __init__(self, run, params, backend):
         self.run = run
+        self.backend = backend
         self.slices = params["slices"]
+        self.by_name = {part["name"]: part for part in self.slices}
         self.only = params["only"] or [part["name"] for part in self.slices]
-        self.sources = params["repositories"]
-        if self.sources is None:
-            self.sources = pinning.read_text(OWN_SOURCES) or ""
+        sources = params["repositories"]
+        if sources is None:
+            sources = acting.read_text(backend.SOURCES_FILE) or ""
+        self.settings = {"sources": sources, "keys": []}
         self.alternatives = params["alternatives"]
         self.rows, self.removed = params["closure"], params["removed"]
-        pinning.wait_for_dpkg()
+        backend.wait_for_lock()
         self.refresh()
 
     def refresh(self):
-        """Read dpkg's state, our pins, the alternatives."""
-        self.packages, self.held = pinning.dpkg_now(self.run)
-        self.pins = pinning.read_pins()
-        self.selected = pinning.alternatives_now(self.run, self.alternatives)
+        """Read the packages, our pins, the alternatives."""
+        self.packages, self.theirs = self.backend.state(self.run)
+        self.pins = self.backend.pins_now()
+        self.selected = acting.alternatives_now(self.run, self.alternatives)
 
     def resolve(self):
         """Fill rows and removed from the archives; nothing changes on the node."""
-        found = pinning.resolve_aside(self.run, self.slices, self.sources, self.packages, self.pins, self.held)
+        found = self.backend.resolve_aside(self.run, self.slices, self.settings, self.packages, self.pins, self.theirs)
         self.rows, self.removed = found["closure"], found["removed"]
 
     def due(self):
@@ -228,19 +312,23 @@ class Node:
         rows = []
         for row in self.rows:
             if row["step"] in self.only:
-                old = closure.version_of(self.packages.get(row["name"]))
-                rows.append(dict(row, old=old, change=closure.change_of(old, row["version"])))
+                old = closure.version_for(self.by_name.get(row["component"]), self.packages.get(row["name"]), re.escape(row["version"]))
+                rows.append(dict(row, old=old, change=closure.change_of(old, row["version"], self.backend.compare)))
         return rows
+
+    def pins_due(self):
+        """The pins as they have to be: this stack's, and those of products that nobody asks for now."""
+        return closure.pins_after(self.slices, self.rows, self.pins, self.packages)
 
     def leaving(self):
         """Installed packages of this call's slices that the closure leaves behind."""
         return [name for name in self.removed if closure.is_installed(self.packages.get(name))
-                and (closure.owner(self.slices, self.packages[name].get("source")) or self.only[0]) in self.only]
+                and (closure.owner(self.slices, name, self.packages[name].get("source")) or self.only[0]) in self.only]
 
     def broken(self):
         """Managed packages that dpkg has neither completely installed nor completely removed."""
         return sorted(name for name, package in self.packages.items() if not closure.is_installed(package)
-                      and closure.owner(self.slices, package.get("source")))
+                      and closure.owner(self.slices, name, package.get("source")))
 
     def unheld(self):
         """Managed packages that are, or by now will be, installed without a hold."""
@@ -263,63 +351,64 @@ class Node:
         return sorted(row["name"] for row in self.rows if row["managed"] and row["step"] in self.only
                       and self.pins.get(row["name"]) != row["version"])
 
+    def unguarded(self):
+        """The pin file, when it says anything else than it has to: what keeps away what is not installed."""
+        right = self.backend.pin_text(self.slices, self.pins_due())
+        return [] if self.backend.pin_text_now() == right else [self.backend.PINS_FILE]
+
     def actions(self):
         """What has to be done, in the report's words."""
         todo = [{"action": "configure_packages", "target": name} for name in self.broken()]
-        if pinning.DkmsGuard().ours():
-            todo.append({"action": "remove_guard", "target": pinning.DKMS_GUARD})
-        if (pinning.read_text(OWN_SOURCES) or "") != self.sources:
-            todo.append({"action": "configure_repository", "target": OWN_SOURCES})
+        if acting.DkmsGuard().ours():
+            todo.append({"action": "remove_guard", "target": acting.DKMS_GUARD})
+        if (acting.read_text(self.backend.SOURCES_FILE) or "") != self.settings["sources"]:
+            todo.append({"action": "configure_repository", "target": self.backend.SOURCES_FILE})
+        todo += [{"action": row["action"], "target": row["target"]} for row in self.backend.settings_due(self.run, self.slices)]
         todo += [{"action": "remove", "target": "%s=%s" % (name, self.packages[name]["version"])} for name in self.leaving()]
         todo += [{"action": closure.ACTIONS[row["change"]], "target": "%s=%s" % (row["name"], row["version"])}
                  for row in self.due() if row["change"] != "keep"]
-        todo += [{"action": "add_apt_pin", "target": name} for name in self.unpinned()]
+        todo += [{"action": self.backend.PIN_ACTION, "target": name} for name in self.unpinned() or self.unguarded()]
         todo += [{"action": "hold", "target": name} for name in self.unheld()]
         todo += [{"action": "set_alternative", "target": "%s=%s" % (name, path)}
                  for name, (dummy, path) in self.unselected().items()]
         return todo
 
     def diff(self):
-        """Ansible's diff: package lines, then holds, then alternatives."""
+        """Ansible's diff: package lines, then holds, then alternatives, then settings."""
         what = ", ".join(self.only)
         before, after = closure.diff_lines(self.due(), self.leaving(), self.packages)
-        parts = [{"before_header": what + " packages", "after_header": what + " packages", "before": before, "after": after}]
-        parts.append({"before_header": "holds", "after_header": "holds", "before": "",
-                      "after": "".join("hold %s\n" % name for name in self.unheld())})
-        for name, (now, path) in self.unselected().items():
-            parts.append({"before_header": "alternative " + name, "after_header": "alternative " + name,
-                          "before": now + "\n", "after": path + " (manual)\n"})
-        parts.append({"before_header": OWN_SOURCES, "after_header": OWN_SOURCES,
-                      "before": pinning.read_text(OWN_SOURCES) or "", "after": self.sources})
-        return [part for part in parts if part["before"] != part["after"]]
+        parts = [(what + " packages", before, after), ("holds", "", "".join("hold %s\n" % name for name in self.unheld()))]
+        parts += [("alternative " + name, now + "\n", path + " (manual)\n") for name, (now, path) in self.unselected().items()]
+        parts += [(row["target"], row["before"], row["after"]) for row in self.backend.settings_due(self.run, self.slices)]
+        parts.append((self.backend.SOURCES_FILE, acting.read_text(self.backend.SOURCES_FILE) or "", self.settings["sources"]))
+        return [{"before_header": header, "after_header": header, "before": before, "after": after}
+                for header, before, after in parts if before != after]
 
     def apply(self):
-        """Act, then compare what is there with what was wanted. Raises Refused or AptError."""
-        pinning.wait_for_first_boot(self.run)
-        with pinning.DkmsGuard():
+        """Act, then compare what is there with what was wanted. Raises Refused or PackageError."""
+        acting.wait_for_first_boot(self.run)
+        with acting.DkmsGuard():
             if any(not closure.is_installed(package) for package in self.packages.values()):
-                pinning.finish(self.run, self.packages, self.slices)
+                self.backend.finish(self.run, self.packages, self.slices)
                 self.refresh()
             due = [row for row in self.due() if row["change"] != "keep"]
             asked = {request["name"] for part in self.slices for request in part["requests"]}
             wanted = {
                 "ask": {row["name"]: row["version"] for row in due if row["managed"] and (row["name"] in asked or row["old"])},
                 "all": {row["name"]: row["version"] for row in self.rows},
-                "removable": self.removed,
+                "removed": self.leaving(), "removable": self.removed,
             }
-            pins = closure.pins_after(self.slices, self.rows, self.pins, self.packages)
-            if due or self.leaving() or self.broken():
-                pinning.install(self.run, wanted, self.leaving(), self.sources, pins)
+            if due or wanted["removed"] or self.broken():
+                self.backend.install(self.run, self.slices, self.settings, wanted, self.pins_due())
             else:
-                pinning.set_file(OWN_SOURCES, self.sources)
-                pinning.set_file(OWN_PREFERENCES, closure.render_pins(pins))
+                self.backend.settle(self.run, self.slices, self.settings, self.pins_due())
         self.refresh()
         wrong = ["%s is %s, wanted %s" % (row["name"], row["old"], row["version"])
                  for row in self.due() if row["change"] != "keep"]
         wrong += ["%s is %s" % (name, self.packages[name]["status"]) for name in self.broken()]
         if wrong:
-            raise apt.AptError("after the transaction: " + "; ".join(wrong))
-        pinning.hold(self.run, [name for name in self.unheld() if closure.is_installed(self.packages.get(name))])
+            raise acting.PackageError("after the transaction: " + "; ".join(wrong))
+        self.backend.hold(self.run, [name for name in self.unheld() if closure.is_installed(self.packages.get(name))])
         for name, (dummy, path) in self.unselected().items():
             self.run(["update-alternatives", "--set", name, path])
             self.run(["ldconfig"])
@@ -341,18 +430,29 @@ def run_state(module, node):
 
 
 def main():
-    request = {"name": {"type": "str", "required": True}, "version": {"type": "str", "required": True}}
+    names = {"type": "list", "elements": "str", "default": []}
+    request = {"name": {"type": "str", "required": True}, "version": {"type": "str", "required": True},
+               "optional": {"type": "bool", "default": False}}
+    away = {"packages": {"type": "list", "elements": "str", "required": True}, "release": {"type": "str"}, "repo": {"type": "str"}}
+    key = {"path": {"type": "path", "required": True}, "key": {"type": "str", "required": True, "no_log": False},
+           "fingerprints": {"type": "list", "elements": "str", "required": True}}
     part = {
         "name": {"type": "str", "required": True},
         "version": {"type": "str"},
         "requests": {"type": "list", "elements": "dict", "required": True, "options": request},
         "sources": {"type": "list", "elements": "str", "required": True},
+        "names": names,
         "pattern": {"type": "str", "default": ".*"},
-        "one_version": {"type": "list", "elements": "str", "default": []},
-        "globs": {"type": "list", "elements": "str", "default": []},
-        "family": {"type": "list", "elements": "str", "default": []},
-        "others": {"type": "list", "elements": "str", "default": []},
-        "rivals": {"type": "list", "elements": "str", "default": []},
+        "one_version": names,
+        "one_names": names,
+        "globs": names,
+        "guard": names,
+        "away": {"type": "list", "elements": "dict", "default": [], "options": away},
+        "stream": {"type": "str", "default": ""},
+        "installonly": {"type": "bool", "default": False},
+        "family": names,
+        "others": names,
+        "rivals": names,
     }
     module = AnsibleModule(
         argument_spec={
@@ -361,7 +461,9 @@ def main():
             "only": {"type": "list", "elements": "str"},
             "closure": {"type": "list", "elements": "dict"},
             "removed": {"type": "list", "elements": "str", "default": []},
+            "manager": {"type": "str", "choices": ["auto", "apt", "dnf"], "default": "auto"},
             "repositories": {"type": "str"},
+            "keys": {"type": "list", "elements": "dict", "default": [], "options": key, "no_log": False},
             "alternatives": {"type": "dict", "default": {}},
         },
         supports_check_mode=True,
@@ -370,11 +472,13 @@ def main():
     if os.geteuid() != 0:
         module.fail_json(msg="Packages are root's business; run with become.")
     try:
-        node = Node(Runner(module), module.params)
+        backend = backend_for(module.params["manager"])
+        backend.prepare(module)
+        node = Node(Runner(module), module.params, backend)
         module.exit_json(**run_state(module, node))
-    except pinning.Refused as error:
+    except acting.Refused as error:
         module.fail_json(msg="Nothing was installed. %s" % error, problems=error.problems)
-    except (apt.AptError, CommandError) as error:
+    except (acting.PackageError, CommandError) as error:
         broken = []
         if node:
             node.refresh()

@@ -258,7 +258,7 @@ def plan(need, state, resolved=None):
             drift += alternatives_due(need["alternatives"], state)
         rows = [row for row in (resolved or {}).get("closure") or [] if row["step"] == name and row["change"] != "keep"]
         leaving = [gone for gone in (resolved or {}).get("removed") or []
-                   if (closure.owner(need["slices"], (packages.get(gone) or {}).get("source")) or name) == name]
+                   if (closure.owner(need["slices"], gone, (packages.get(gone) or {}).get("source")) or name) == name]
         components[name] = {
             "wanted": part["version"], "have": have_version(part, packages), "drift": drift,
             "unheld": [row["name"] for row in drift if row["why"] == "package_not_held"],
@@ -266,7 +266,7 @@ def plan(need, state, resolved=None):
         }
     first = next(iter(components), None)
     broken = sorted(name for name in manager.get("broken") or []
-                    if closure.owner(need["slices"], (packages.get(name) or {}).get("source")))
+                    if closure.owner(need["slices"], name, (packages.get(name) or {}).get("source")))
     guarded = manager.get("dkms_guard") == "ours"
     if first and (broken or guarded or (manager.get("own_sources") or "") != text):
         components[first]["converged"] = False

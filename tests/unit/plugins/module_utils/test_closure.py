@@ -5,11 +5,8 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from ansible_collections.lockstep.gpu.plugins.module_utils import closure
-from ansible_collections.lockstep.gpu.plugins.module_utils.parse_apt import OWN_PREFERENCES, parse_own_pins
+from ansible_collections.lockstep.gpu.plugins.module_utils import closure, versions_rpm
 
 DRIVER = {
     "name": "driver", "version": "535.274.02", "pattern": r"535\.274\.02-.+",
@@ -126,24 +123,22 @@ def test_a_row_belongs_to_the_transaction_that_brings_it():
     ({"perl": "5.40-1"}, {}, [], None),
 ])
 def test_what_a_transaction_must_not_do(installs, sources, removed, code):
-    found = closure.objections(SLICES, {}, rows_for(installs, {}, sources), removed, [], {})
+    found = closure.objections(SLICES, {}, rows_for(installs, {}, sources), removed, [])
     assert [row["code"] for row in found] == ([code] if code else [])
 
 
-@pytest.mark.parametrize("own_pins, refused", [({}, True), ({"libcuda1": "550.1-1"}, False)])
-def test_a_hold_of_the_users_own_stops_the_run(own_pins, refused):
+def test_a_hold_of_the_users_own_stops_the_run():
     packages = {"libcuda1": package("550.1-1", "nvidia-graphics-drivers")}
     rows = rows_for({"libcuda1": "550.163.01-2"}, packages, {"libcuda1": "nvidia-graphics-drivers"})
-    found = closure.objections(SLICES, packages, rows, [], [], own_pins, {"libcuda1"})
-    assert bool(found) is refused
-    if refused:
-        assert found[0]["code"] == "package_held_by_user" and "apt-mark unhold libcuda1" in found[0]["message"]
+    assert closure.objections(SLICES, packages, rows, [], [], {"vim": "do that"}) == []
+    found = closure.objections(SLICES, packages, rows, [], [], {"libcuda1": "remove line 3 of /etc/locks"})
+    assert found[0]["code"] == "package_held_by_user" and "remove line 3 of /etc/locks" in found[0]["message"]
 
 
 def test_a_held_package_is_neither_removed_nor_brought_in():
     rows = rows_for({"nvidia-modprobe": "570.1-1"}, {}, {"nvidia-modprobe": "nvidia-modprobe"})
-    found = closure.objections(SLICES, {}, rows, ["nvidia-persistenced"], ["nvidia-persistenced"], {},
-                               {"nvidia-persistenced", "nvidia-modprobe", "vim"})
+    found = closure.objections(SLICES, {}, rows, ["nvidia-persistenced"], ["nvidia-persistenced"],
+                               dict.fromkeys(("nvidia-persistenced", "nvidia-modprobe", "vim"), "unhold it"))
     assert [(row["code"], row["name"]) for row in found] == [
         ("package_held_by_user", "nvidia-persistenced"), ("package_held_by_user", "nvidia-modprobe")]
 
@@ -156,10 +151,10 @@ def test_a_build_from_elsewhere_is_not_the_stacks():
 
 def test_a_build_from_elsewhere_at_the_same_version_is_refused():
     packages = {"nvidia-tesla-535-kernel-dkms": package("535.274.02-1", "handmade")}
-    assert [row["code"] for row in closure.objections(SLICES, packages, [], [], [], {})] == ["package_origin_differs"]
+    assert [row["code"] for row in closure.objections(SLICES, packages, [], [], [])] == ["package_origin_differs"]
     rows = rows_for({"nvidia-tesla-535-kernel-dkms": "535.274.02-2"}, packages,
                     {"nvidia-tesla-535-kernel-dkms": "nvidia-graphics-drivers-tesla-535"})
-    assert closure.objections(SLICES, packages, rows, [], [], {}) == []
+    assert closure.objections(SLICES, packages, rows, [], []) == []
 
 
 def test_waiting_triggers_are_no_defect():
@@ -175,26 +170,47 @@ def test_pins_of_products_that_were_not_asked_for_stay():
         "libnccl2": "2.22.3-1-1", "nvidia-modprobe": "570.1-1"}
 
 
-NAMES = st.from_regex(r"[a-z0-9][a-z0-9.+-]{1,20}", fullmatch=True)
-VERSIONS = st.from_regex(r"([0-9]:)?[0-9][0-9a-z.+~]{0,10}-[0-9a-z.+~]{1,5}", fullmatch=True)
+FABRIC = {"name": "fabric", "version": "580.126.20", "pattern": r"580\.126\.20-.+", "sources": [], "names": ["nvidia-(fabric|imex).*", "libnvsdm"],
+          "one_names": ["nvidia-(fabric|imex).*", "libnvsdm"],
+          "requests": [{"name": "nvidia-fabricmanager", "version": r"580\.126\.20-.+"},
+                       {"name": "libnvsdm", "version": r"580\.126\.20-.+", "optional": True}]}
+KERNEL_EL = {"name": "kernel", "version": "5.14.0-570.18.1.el9_6", "pattern": r"5\.14\.0-570\.18\.1\.el9_6", "sources": [], "names": ["kernel(-.+)?"],
+             "installonly": True, "requests": [{"name": "kernel-core", "version": r"5\.14\.0-570\.18\.1\.el9_6"}]}
 
 
-@given(st.dictionaries(NAMES, VERSIONS, max_size=8))
-def test_pins_survive_writing_and_reading(wanted):
-    assert parse_own_pins(closure.render_pins(wanted)) == wanted
+@pytest.mark.parametrize("name, source, expected", [
+    ("nvidia-imex", "unknown", "fabric"), ("nvidia-imex:amd64", None, "fabric"), ("nvidia-modprobe", "nvidia-modprobe", "driver"),
+    ("nvidia-settings", "nvidia-settings", None), ("kernel-devel", None, "kernel"), ("kernelshark", None, None)])
+def test_a_package_belongs_by_its_source_or_by_its_name(name, source, expected):
+    assert closure.owner([KERNEL_EL, DRIVER, FABRIC], name, source) == expected
 
 
-def test_pins_are_written_where_they_are_read():
-    assert OWN_PREFERENCES.endswith(".pref")
+def test_members_by_name_follow_the_slice():
+    packages = {"nvidia-fabricmanager": package("580.126.20-1", None), "nvidia-imex": package("610.57.04-1", None)}
+    assert closure.followers(FABRIC, packages) == ["nvidia-imex"]
+    assert [row["why"] for row in closure.drift(FABRIC, [FABRIC], packages, pins(packages))] == ["package_set_split"]
+    rows = closure.close([FABRIC], {}, {"nvidia-imex": "610.57.04-1"}, {})
+    assert [row["code"] for row in closure.objections([FABRIC], {}, rows, [], [])] == ["transaction_leaves_lock"]
 
 
-@pytest.mark.parametrize("globs, chosen, expected", [
-    (["535.261.03-*"], "535.261.03-1", ["535.261.03-1", "535.261.03-*"]),
-    (["*~11.8.0-*", "11.8.0-*"], "11.8.89~11.8.0-5~deb12u1",
-     ["*~11.8.0-5~deb12u1", "11.8.0-5~deb12u1", "*~11.8.0-*", "11.8.0-*"]),
-])
-def test_source_pins_prefer_the_chosen_revision(globs, chosen, expected):
-    part = {"requests": [{"name": "a"}], "one_version": ["s"], "globs": globs}
-    text = closure.source_pins([part], {"a": chosen})
-    assert [line[13:] for line in text.splitlines() if line.startswith("Pin: version")] == expected
-    assert "Package: src:s\n" in text and text.index("1002") < text.index("1001")
+def test_an_optional_package_may_be_missing_but_not_differ():
+    packages = {"nvidia-fabricmanager": package("580.126.20-1", None)}
+    assert closure.drift(FABRIC, [FABRIC], packages, pins(packages)) == []
+    packages["libnvsdm"] = package("610.57.04-1", None)
+    assert [row["why"] for row in closure.drift(FABRIC, [FABRIC], packages, pins(packages))] == ["package_version_differs"]
+
+
+@pytest.mark.parametrize("there, why", [
+    (["5.14.0-570.18.1.el9_6"], []), (["5.14.0-687.25.1.el9_7", "5.14.0-570.18.1.el9_6"], []), (["5.14.0-687.25.1.el9_7"], ["package_missing"])])
+def test_kernels_lie_side_by_side(there, why):
+    packages = {"kernel-core": dict(package(there[0], None), others=there[1:])}
+    assert [row["why"] for row in closure.drift(KERNEL_EL, [KERNEL_EL], packages, {"kernel-core": "5.14.0-570.18.1.el9_6"}) if row["why"] != "not_pinned"
+            and row["why"] != "pin_differs"] == why
+    rows = closure.close([KERNEL_EL], packages, {"kernel-core": "5.14.0-570.18.1.el9_6"} if why else {}, {}, versions_rpm.compare)
+    assert [(row["version"], row["change"]) for row in rows] == [("5.14.0-570.18.1.el9_6", "install" if why else "keep")]
+
+
+def test_the_order_is_the_package_managers():
+    """A caret is newer than nothing for rpm, and no version for dpkg."""
+    assert closure.change_of("1.0-1", "1.0^git1-1", versions_rpm.compare) == "upgrade"
+    assert closure.wanted_version({"version": ".*"}, ["1.0-1", "1.0^git1-1"], None, None, versions_rpm.compare) == "1.0^git1-1"

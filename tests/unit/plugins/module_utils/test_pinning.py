@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from ansible_collections.lockstep.gpu.plugins.module_utils import apt, pinning
+from ansible_collections.lockstep.gpu.plugins.module_utils import acting, apt, pinning
 
 NCCL = {"name": "nccl", "version": "2.22.3", "pattern": r"2\.22\.3-.+", "sources": ["nvidia-nccl"], "one_version": ["nvidia-nccl"],
         "requests": [{"name": "libnccl2", "version": r"2\.22\.3-.+"}]}
@@ -57,7 +57,7 @@ def test_the_closure_of_a_fresh_node():
 
 
 def test_a_version_that_is_gone_names_those_that_are_there():
-    with pytest.raises(pinning.Refused) as error:
+    with pytest.raises(acting.Refused) as error:
         pinning.resolve(FakeApt({"libnccl2": ["2.23.4-1"]}, {}), [NCCL], {}, {})
     problem = error.value.problems[0]
     assert problem["code"] == "locked_version_gone_from_archive" and "2.23.4-1" in problem["message"]
@@ -67,13 +67,13 @@ def test_a_kernel_that_is_gone_names_its_flavour_only():
     archive = {name: ["6.12.117-1"] for name in (
         "linux-image-6.12.117+deb13-amd64", "linux-image-6.12.117+deb13-cloud-amd64", "linux-image-6.12.117+deb13-amd64-dbg",
         "linux-image-6.12.117+deb13-amd64-unsigned", "linux-image-amd64")}
-    with pytest.raises(pinning.Refused) as error:
+    with pytest.raises(acting.Refused) as error:
         pinning.resolve(FakeApt(archive, {}), [KERNEL], {}, {})
     assert error.value.problems[0]["available"] == ["linux-image-6.12.117+deb13-amd64=6.12.117-1"]
 
 
 def test_all_missing_versions_are_named_at_once():
-    with pytest.raises(pinning.Refused) as error:
+    with pytest.raises(acting.Refused) as error:
         pinning.resolve(FakeApt({}, {}), [KERNEL, NCCL], {}, {})
     assert [problem["component"] for problem in error.value.problems] == ["kernel", "nccl"]
 
@@ -111,23 +111,23 @@ def test_what_another_candidate_needs_goes_after_it():
 
 def test_space_is_checked_before_anything_is_downloaded():
     rows = [{"name": "huge", "change": "install", "size": 1 << 60}]
-    assert pinning.check_space(rows, {})[0]["code"] == "space_low"
-    assert pinning.check_space([{"name": "huge", "change": "keep", "size": 1 << 60}], {}) == []
+    assert acting.check_space(rows, {})[0]["code"] == "space_low"
+    assert acting.check_space([{"name": "huge", "change": "keep", "size": 1 << 60}], {}) == []
 
 
 def test_the_guard_is_taken_over_but_a_foreign_one_stays(tmp_path):
     path = tmp_path / "dkms" / "no-autoinstall"
-    with pinning.DkmsGuard(str(path)):
+    with acting.DkmsGuard(str(path)):
         assert "lockstep.gpu" in path.read_text()
     assert not path.parent.exists()
     path.parent.mkdir()
-    path.write_text(pinning.GUARD_TEXT)             # a killed run left it
-    with pinning.DkmsGuard(str(path)):
+    path.write_text(acting.GUARD_TEXT)             # a killed run left it
+    with acting.DkmsGuard(str(path)):
         assert path.exists()
     assert not path.exists()
     path.parent.mkdir(exist_ok=True)
     path.write_text("mine\n")
-    with pinning.DkmsGuard(str(path)):
+    with acting.DkmsGuard(str(path)):
         pass
     assert path.read_text() == "mine\n"
 
@@ -139,24 +139,24 @@ def test_another_installation_is_waited_for(tmp_path):
     holder = subprocess.Popen([sys.executable, "-c", "import fcntl, sys, time; f = open(sys.argv[1], 'r+b'); fcntl.lockf(f, fcntl.LOCK_EX);"
                                " print('held', flush=True); time.sleep(1)", str(lock)], stdout=subprocess.PIPE)
     assert holder.stdout.readline() == b"held\n"
-    pinning.wait_for_dpkg(str(lock))
+    pinning.wait_for_lock(str(lock))
     assert holder.poll() is not None or holder.wait(5) == 0
-    pinning.wait_for_dpkg(str(tmp_path / "none"))
+    pinning.wait_for_lock(str(tmp_path / "none"))
 
 
 def test_files_are_replaced_whole(tmp_path):
     path = tmp_path / "d" / "f"
-    assert pinning.set_file(str(path), "a\n") and not pinning.set_file(str(path), "a\n")
+    assert acting.set_file(str(path), "a\n") and not acting.set_file(str(path), "a\n")
     assert path.read_text() == "a\n" and oct(os.stat(path).st_mode & 0o777) == "0o644"
-    assert pinning.set_file(str(path), "") and not path.exists()
+    assert acting.set_file(str(path), "") and not path.exists()
     assert os.listdir(path.parent) == []
 
 
 @pytest.mark.parametrize("old", [{"a": "1", "perl": "5.40-1"}, None])
 def test_old_lists_are_read_again_when_they_lead_elsewhere(tmp_path, monkeypatch, old):
     """The closure came from today's lists, the node has yesterday's: another version of a dependency, or none of a."""
-    monkeypatch.setattr(pinning, "OWN_PREFERENCES", str(tmp_path / "p"))
-    monkeypatch.setattr(pinning, "OWN_SOURCES", str(tmp_path / "s"))
+    monkeypatch.setattr(pinning, "PINS_FILE", str(tmp_path / "p"))
+    monkeypatch.setattr(pinning, "SOURCES_FILE", str(tmp_path / "s"))
     calls = []
 
     class Apt:
@@ -173,22 +173,22 @@ def test_old_lists_are_read_again_when_they_lead_elsewhere(tmp_path, monkeypatch
             calls.append("act")
 
     monkeypatch.setattr(apt, "Apt", lambda run: Apt())
-    wanted = {"ask": {"a": "1"}, "all": {"a": "1", "perl": "5.40-2"}, "removable": []}
-    pinning.install(None, wanted, [], "", {"a": "1"})
+    wanted = {"ask": {"a": "1"}, "all": {"a": "1", "perl": "5.40-2"}, "removed": [], "removable": []}
+    pinning.install(None, [], {"sources": "", "keys": []}, wanted, {"a": "1"})
     assert calls == ["update", "act"]
 
 
 def test_a_transaction_that_leaves_the_closure_puts_everything_back(tmp_path, monkeypatch):
     pref, sources = tmp_path / "p.pref", tmp_path / "s.sources"
     pref.write_text("before\n")
-    monkeypatch.setattr(pinning, "OWN_PREFERENCES", str(pref))
-    monkeypatch.setattr(pinning, "OWN_SOURCES", str(sources))
+    monkeypatch.setattr(pinning, "PINS_FILE", str(pref))
+    monkeypatch.setattr(pinning, "SOURCES_FILE", str(sources))
     ask = FakeApt({"libnccl2": ["2.22.3-1"]}, {}, {"libnccl2": {"surprise": "1-1"}})
     ask.act = lambda arguments: pytest.fail("it acted")
     ask.update = lambda: None
     monkeypatch.setattr(apt, "Apt", lambda run: ask)
-    wanted = {"ask": {"libnccl2": "2.22.3-1"}, "all": {"libnccl2": "2.22.3-1"}, "removable": []}
-    with pytest.raises(pinning.Refused) as error:
-        pinning.install(None, wanted, [], "", {"libnccl2": "2.22.3-1"})
+    wanted = {"ask": {"libnccl2": "2.22.3-1"}, "all": {"libnccl2": "2.22.3-1"}, "removed": [], "removable": []}
+    with pytest.raises(acting.Refused) as error:
+        pinning.install(None, [], {"sources": "", "keys": []}, wanted, {"libnccl2": "2.22.3-1"})
     assert "surprise=1-1" in str(error.value)
     assert pref.read_text() == "before\n"
