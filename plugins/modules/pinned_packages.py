@@ -260,173 +260,11 @@ broken:
 """
 
 import os
-import re
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.lockstep.gpu.plugins.module_utils import acting, closure, pinning
-from ansible_collections.lockstep.gpu.plugins.module_utils.run import CommandError, Runner, find_tool
-
-# What module_utils/pinning.py lists at its top, for each package manager.
-BACKENDS = {"apt": pinning}
-
-
-def backend_for(manager):
-    """The backend for a package manager, or with "auto" for the one that the node has."""
-    if manager == "auto":
-        manager = "apt" if find_tool("apt-get") else "dnf"
-    return BACKENDS[manager]
-
-
-class Node:
-    """What one call knows and wants; every method is one step."""
-
-    def __init__(self, run, params, backend):
-        self.run = run
-        self.backend = backend
-        self.slices = params["slices"]
-        self.by_name = {part["name"]: part for part in self.slices}
-        self.only = params["only"] or [part["name"] for part in self.slices]
-        sources = params["repositories"]
-        if sources is None:
-            sources = acting.read_text(backend.SOURCES_FILE) or ""
-        self.settings = {"sources": sources, "keys": []}
-        self.alternatives = params["alternatives"]
-        self.rows, self.removed = params["closure"], params["removed"]
-        backend.wait_for_lock()
-        self.refresh()
-
-    def refresh(self):
-        """Read the packages, our pins, the alternatives."""
-        self.packages, self.theirs = self.backend.state(self.run)
-        self.pins = self.backend.pins_now()
-        self.selected = acting.alternatives_now(self.run, self.alternatives)
-
-    def resolve(self):
-        """Fill rows and removed from the archives; nothing changes on the node."""
-        found = self.backend.resolve_aside(self.run, self.slices, self.settings, self.packages, self.pins, self.theirs)
-        self.rows, self.removed = found["closure"], found["removed"]
-
-    def due(self):
-        """This call's rows, judged against what is installed now."""
-        rows = []
-        for row in self.rows:
-            if row["step"] in self.only:
-                old = closure.version_for(self.by_name.get(row["component"]), self.packages.get(row["name"]), re.escape(row["version"]))
-                rows.append(dict(row, old=old, change=closure.change_of(old, row["version"], self.backend.compare)))
-        return rows
-
-    def pins_due(self):
-        """The pins as they have to be: this stack's, and those of products that nobody asks for now."""
-        return closure.pins_after(self.slices, self.rows, self.pins, self.packages)
-
-    def leaving(self):
-        """Installed packages of this call's slices that the closure leaves behind."""
-        return [name for name in self.removed if closure.is_installed(self.packages.get(name))
-                and (closure.owner(self.slices, name, self.packages[name].get("source")) or self.only[0]) in self.only]
-
-    def broken(self):
-        """Managed packages that dpkg has neither completely installed nor completely removed."""
-        return sorted(name for name, package in self.packages.items() if not closure.is_installed(package)
-                      and closure.owner(self.slices, name, package.get("source")))
-
-    def unheld(self):
-        """Managed packages that are, or by now will be, installed without a hold."""
-        rows = [row for row in self.rows if row["managed"]]
-        coming = {row["name"] for row in rows if row["step"] in self.only}
-        return sorted(row["name"] for row in rows if not (self.packages.get(row["name"]) or {}).get("hold")
-                      and (row["name"] in coming or closure.is_installed(self.packages.get(row["name"]))))
-
-    def unselected(self):
-        """{name: (now, wanted)} of alternatives that point elsewhere or would move by themselves."""
-        found = {}
-        for name, path in sorted(self.alternatives.items()):
-            now = self.selected.get(name) or {}
-            if now.get("value") != path or now.get("mode") != "manual":
-                found[name] = ("%s (%s)" % (now["value"], now["mode"]) if now else "absent", path)
-        return found
-
-    def unpinned(self):
-        """This call's managed rows that our pin file does not keep at their version."""
-        return sorted(row["name"] for row in self.rows if row["managed"] and row["step"] in self.only
-                      and self.pins.get(row["name"]) != row["version"])
-
-    def unguarded(self):
-        """The pin file, when it says anything else than it has to: what keeps away what is not installed."""
-        right = self.backend.pin_text(self.slices, self.pins_due())
-        return [] if self.backend.pin_text_now() == right else [self.backend.PINS_FILE]
-
-    def actions(self):
-        """What has to be done, in the report's words."""
-        todo = [{"action": "configure_packages", "target": name} for name in self.broken()]
-        if acting.DkmsGuard().ours():
-            todo.append({"action": "remove_guard", "target": acting.DKMS_GUARD})
-        if (acting.read_text(self.backend.SOURCES_FILE) or "") != self.settings["sources"]:
-            todo.append({"action": "configure_repository", "target": self.backend.SOURCES_FILE})
-        todo += [{"action": row["action"], "target": row["target"]} for row in self.backend.settings_due(self.run, self.slices)]
-        todo += [{"action": "remove", "target": "%s=%s" % (name, self.packages[name]["version"])} for name in self.leaving()]
-        todo += [{"action": closure.ACTIONS[row["change"]], "target": "%s=%s" % (row["name"], row["version"])}
-                 for row in self.due() if row["change"] != "keep"]
-        todo += [{"action": self.backend.PIN_ACTION, "target": name} for name in self.unpinned() or self.unguarded()]
-        todo += [{"action": "hold", "target": name} for name in self.unheld()]
-        todo += [{"action": "set_alternative", "target": "%s=%s" % (name, path)}
-                 for name, (dummy, path) in self.unselected().items()]
-        return todo
-
-    def diff(self):
-        """Ansible's diff: package lines, then holds, then alternatives, then settings."""
-        what = ", ".join(self.only)
-        before, after = closure.diff_lines(self.due(), self.leaving(), self.packages)
-        parts = [(what + " packages", before, after), ("holds", "", "".join("hold %s\n" % name for name in self.unheld()))]
-        parts += [("alternative " + name, now + "\n", path + " (manual)\n") for name, (now, path) in self.unselected().items()]
-        parts += [(row["target"], row["before"], row["after"]) for row in self.backend.settings_due(self.run, self.slices)]
-        parts.append((self.backend.SOURCES_FILE, acting.read_text(self.backend.SOURCES_FILE) or "", self.settings["sources"]))
-        return [{"before_header": header, "after_header": header, "before": before, "after": after}
-                for header, before, after in parts if before != after]
-
-    def apply(self):
-        """Act, then compare what is there with what was wanted. Raises Refused or PackageError."""
-        acting.wait_for_first_boot(self.run)
-        with acting.DkmsGuard():
-            if any(not closure.is_installed(package) for package in self.packages.values()):
-                self.backend.finish(self.run, self.packages, self.slices)
-                self.refresh()
-            due = [row for row in self.due() if row["change"] != "keep"]
-            asked = {request["name"] for part in self.slices for request in part["requests"]}
-            wanted = {
-                "ask": {row["name"]: row["version"] for row in due if row["managed"] and (row["name"] in asked or row["old"])},
-                "all": {row["name"]: row["version"] for row in self.rows},
-                "removed": self.leaving(), "removable": self.removed,
-            }
-            if due or wanted["removed"] or self.broken():
-                self.backend.install(self.run, self.slices, self.settings, wanted, self.pins_due())
-            else:
-                self.backend.settle(self.run, self.slices, self.settings, self.pins_due())
-        self.refresh()
-        wrong = ["%s is %s, wanted %s" % (row["name"], row["old"], row["version"])
-                 for row in self.due() if row["change"] != "keep"]
-        wrong += ["%s is %s" % (name, self.packages[name]["status"]) for name in self.broken()]
-        if wrong:
-            raise acting.PackageError("after the transaction: " + "; ".join(wrong))
-        self.backend.hold(self.run, [name for name in self.unheld() if closure.is_installed(self.packages.get(name))])
-        for name, (dummy, path) in self.unselected().items():
-            self.run(["update-alternatives", "--set", name, path])
-            self.run(["ldconfig"])
-
-
-def run_state(module, node):
-    """Wire one call: what is to be done, and unless in check mode, doing it."""
-    if node.rows is None:
-        node.resolve()
-    result = {"changed": False, "closure": node.rows, "removed": node.removed, "slices": node.slices, "actions": []}
-    if module.params["state"] == "resolved":
-        return result
-    result["actions"] = node.actions()
-    result["changed"] = bool(result["actions"])
-    result["diff"] = node.diff()
-    if result["changed"] and not module.check_mode:
-        node.apply()
-    return result
+from ansible_collections.lockstep.gpu.plugins.module_utils import acting, closure, pinned_node
+from ansible_collections.lockstep.gpu.plugins.module_utils.run import CommandError, Runner
 
 
 def main():
@@ -472,10 +310,10 @@ def main():
     if os.geteuid() != 0:
         module.fail_json(msg="Packages are root's business; run with become.")
     try:
-        backend = backend_for(module.params["manager"])
+        backend = pinned_node.backend_for(module.params["manager"])
         backend.prepare(module)
-        node = Node(Runner(module), module.params, backend)
-        module.exit_json(**run_state(module, node))
+        node = pinned_node.Node(Runner(module), module.params, backend)
+        module.exit_json(**pinned_node.run_state(module, node))
     except acting.Refused as error:
         module.fail_json(msg="Nothing was installed. %s" % error, problems=error.problems)
     except (acting.PackageError, CommandError) as error:
