@@ -6,11 +6,14 @@ from __future__ import annotations
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.lockstep.gpu.plugins.plugin_utils import knowledge, plan
+from ansible_collections.lockstep.gpu.plugins.plugin_utils import knowledge, plan, services
 
 
-def make_plan(stack, state, resolved=None, kernel=None):
-    """A long-form stack and a node's state to its plan (see plugin_utils/plan.py)."""
+def make_plan(stack, state, resolved=None, kernel=None, repositories=None):
+    """A long-form stack and a node's state to its plan (see plugin_utils/plan.py).
+
+    repositories: the user's mapping by id, over compat/repositories.yml.
+    """
     # A container runs its host's kernel, for which nothing can be built in it.
     if state.get("packages", {}) is None:
         raise AnsibleFilterError("the node's packages could not be read, so nothing can be planned")
@@ -20,8 +23,11 @@ def make_plan(stack, state, resolved=None, kernel=None):
                            kernel or running)
     except plan.PlanError as error:
         raise AnsibleFilterError(str(error)) from error
-    return dict(plan.plan(need, state, resolved), slices=need["slices"], alternatives=need["alternatives"],
-                remarks=need["remarks"], flavour=need["flavour"], proof=plan.proof_of(stack, need))
+    found = plan.plan(need, state, resolved)
+    units = services.of(stack, need["slices"], found["components"], state)
+    return dict(found, slices=need["slices"], alternatives=need["alternatives"], services=units,
+                remarks=need["remarks"] + services.remarks(units), flavour=need["flavour"], proof=plan.proof_of(stack, need),
+                actions=found["actions"] + services.steps(units))
 
 
 class FilterModule:

@@ -10,7 +10,7 @@ from ansible_collections.lockstep.gpu.plugins.filter.plan import make_plan
 from ansible_collections.lockstep.gpu.plugins.plugin_utils import engine, record
 
 
-def node_record(stack, state=None, plan=None, accept=(), probe=None, failure=None, done=()):
+def node_record(stack, state=None, plan=None, accept=(), probe=None, failure=None, done=(), repositories=None):
     """Judge a node as it is now and put everything about it into one record."""
     accept = [accept] if isinstance(accept, str) else list(accept or [])
     try:
@@ -19,7 +19,7 @@ def node_record(stack, state=None, plan=None, accept=(), probe=None, failure=Non
             rows = [row for row in engine.findings(stack, state, accept=accept) if row["verdict"] == "blocked"] if stack and state else []
             blocked = engine.verdict(rows) == "blocked"
             return record.node_record(stack, state, plan, rows, failure=None if blocked else failure, accept=accept)
-        plan = plan or make_plan(stack, state)
+        plan = plan or make_plan(stack, state, repositories=repositories)
         return record.node_record(stack, state, plan, engine.findings(stack, state, plan=plan, accept=accept), probe, done=done, accept=accept)
     except engine.AcceptError as error:
         raise AnsibleFilterError(str(error)) from error
