@@ -12,7 +12,7 @@ import os
 import pathlib
 import shutil
 
-from . import apt_repo, contents, keys, repositories
+from . import apt_repo, contents, dnf_repo, keys, repositories
 
 HERE = pathlib.Path(__file__).parent
 
@@ -41,14 +41,17 @@ def build(out, only=None, keep=None, cache=None):
         if stale:
             with key.home() as home:
                 for repo, mark in stale:
-                    _write(out / repo.id, repo, mark, home, cache)
+                    _write(out / repo.id, repo, mark, key, home, cache)
     return {repo.id: out / repo.id for repo in wanted}
 
 
-def _write(folder, repo, mark, home, cache):
+def _write(folder, repo, mark, key, home, cache):
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    apt_repo.write(folder, repo.meta, repo.rows, lambda row: contents.payload("deb", row), home)
+    if repo.kind == "deb":
+        apt_repo.write(folder, repo.meta, repo.rows, lambda row: contents.payload("deb", row), home)
+    else:
+        dnf_repo.write(folder, repo.rows, repo.module, lambda row: contents.payload("rpm", row), home, cache / ("rpm-" + key.fingerprint))
     (folder / ".made").write_text(mark, encoding="ascii")
 
 

@@ -33,9 +33,11 @@ class Key:
             yield home
 
     def publish(self, out):
-        """Copy the public files into `out`."""
+        """Copy the public files into `out`; those that are there already are left alone, as another process may be reading them."""
         for name in ("key.asc", "key.gpg", "key.fingerprint"):
-            shutil.copyfile(self.folder / name, pathlib.Path(out) / name)
+            target = pathlib.Path(out) / name
+            if not target.exists() or target.read_bytes() != (self.folder / name).read_bytes():
+                shutil.copyfile(self.folder / name, target)
 
 
 def clear_sign(home, text_file, target):
