@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# A disposable node: tools/node.sh up NAME PLATFORM | fresh NAME PLATFORM | down NAME.
-# `up` leaves one that is there as it is, `fresh` replaces it.
+# A disposable node: tools/node.sh up NAME PLATFORM | fresh NAME PLATFORM | down NAME | gpus NAME KIND.
+# `up` leaves one that is there as it is, `fresh` replaces it, `gpus` gives it the PCI devices of a kind (tools/gpus.py).
 # shellcheck source=tools/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-verb=${1:?up, fresh or down} name=${2:?the name of the node} platform=${3:-}
+verb=${1:?up, fresh, down or gpus} name=${2:?the name of the node} platform=${3:-}
 case $name in lockstep-*) ;; *) die "the names of disposable nodes start with lockstep-, '$name' does not" ;; esac
 DOCKER_HOST=$(tools/engine.sh start)
 export DOCKER_HOST
@@ -17,15 +17,23 @@ share_debs() {
   find "$pool" -name '*.deb' -exec ln -f -t "$cache/debs/$platform/$name" {} + 2>/dev/null || true
 }
 
+# What only some platforms get: downloads to share, or the stub repositories.
+volumes() {
+  case $platform in
+    debian12 | debian13) share_debs; volume=(-v "$cache/debs/$platform/$name:/var/cache/apt/archives") ;;
+    *) tools/stubs.sh >/dev/null; volume=(-v "$state/stubs:/srv/stubs:ro") ;;
+  esac
+}
+
 create() {
-  local image
+  local image volume
   image=$(tools/image.sh "$platform")
-  share_debs
+  volumes
   # What systemd needs inside, without --privileged. /sys/fs/cgroup as on the host: it may be version 1 or 2.
   with_log "node-$name" docker run -d --label lockstep.gpu.node --name "$name" --hostname "$name" --cgroupns=host \
     --cap-add SYS_ADMIN --cap-add NET_ADMIN --security-opt seccomp=unconfined --security-opt apparmor=unconfined \
     --tmpfs /run --tmpfs /run/lock --tmpfs /tmp:exec -v /sys/fs/cgroup:/sys/fs/cgroup:rw \
-    -v "$cache/debs/$platform/$name:/var/cache/apt/archives" "$image"
+    "${volume[@]}" "$image"
 }
 
 # Some units cannot start in a container, so `degraded` is as good as `running`. Right after the start there is
@@ -48,10 +56,15 @@ up() {
     *) say "creating the node $name ($platform)"; create ;;
   esac
   wait_for_boot
-  # Images made for containers throw downloads away.
-  docker exec "$name" sh -c 'rm -f /etc/apt/apt.conf.d/docker-clean
-    echo "Binary::apt::APT::Keep-Downloaded-Packages \"true\";" >/etc/apt/apt.conf.d/90lockstep-test-cache'
+  case $platform in
+    # Images made for containers throw downloads away.
+    debian12 | debian13) docker exec "$name" sh -c 'rm -f /etc/apt/apt.conf.d/docker-clean
+      echo "Binary::apt::APT::Keep-Downloaded-Packages \"true\";" >/etc/apt/apt.conf.d/90lockstep-test-cache' ;;
+    *) with_log "ground-$name" docker exec -i "$name" sh -s <tools/ground.sh ;;
+  esac
 }
+
+gpus() { docker exec -i "$name" python3 - "${platform:?the kind of node}" <tools/gpus.py; }
 
 down() {
   ! docker inspect "$name" >/dev/null 2>&1 || with_log "node-$name" docker rm -f -v "$name"
@@ -60,6 +73,6 @@ down() {
 fresh() { down; up; }
 
 case $verb in
-  up | fresh | down) "$verb" ;;
-  *) die "tools/node.sh up|fresh|down, not '$verb'" ;;
+  up | fresh | down | gpus) "$verb" ;;
+  *) die "tools/node.sh up|fresh|down|gpus, not '$verb'" ;;
 esac

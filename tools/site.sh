@@ -9,18 +9,21 @@ if [ -n "${INVENTORY:-}" ]; then
   [ -z "${STACK:-}" ] || arguments+=(-e "lockstep_stack=$STACK")
 else
   stack=${STACK:-debian13-550}
-  # Before a node is made for it.
-  python -c 'import sys
+  # Before a node is made for it: the stack is understood, and says which platform it is for.
+  platform=$(python -c 'import sys
 from ansible_collections.lockstep.gpu.plugins.plugin_utils import stack
 try:
-    stack.expand(sys.argv[1])
+    wanted = stack.expand(sys.argv[1])
 except stack.StackError as error:
-    sys.exit("lockstep: %s" % error)' "$stack" || exit 2
-  # The node's platform follows from the stack's name. A misspelt stack gets any node: the play names the candidates.
-  platform=debian13
-  [[ $stack == debian12-* ]] && platform=debian12
+    sys.exit("lockstep: %s" % error)
+system, release = wanted["os"]["id"], str(wanted["os"]["release"]).replace(".", "")
+if system in ("debian", "ubuntu"):
+    vendor = system == "debian" and (wanted.get("driver") or {}).get("source") == "nvidia"
+    print(system + release + "_nvidia" * vendor)
+else:
+    print("el" + str(wanted["os"]["release"]).split(".")[0])' "$stack") || exit 2
   node=lockstep-node
-  [ "$platform" = debian13 ] || node=lockstep-node-$platform
+  [ "$platform" = debian13 ] || node=lockstep-node-${platform/_/-}
   tools/node.sh up "$node" "$platform"
   DOCKER_HOST=$(tools/engine.sh start)
   export DOCKER_HOST
