@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.lockstep.gpu.plugins.plugin_utils import knowledge, plan, services
+from ansible_collections.lockstep.gpu.plugins.module_utils.modprobe_policy import PolicyError
+from ansible_collections.lockstep.gpu.plugins.plugin_utils import knowledge, modprobe, plan, services
 
 
 def make_plan(stack, state, resolved=None, kernel=None, repositories=None):
@@ -21,13 +22,14 @@ def make_plan(stack, state, resolved=None, kernel=None, repositories=None):
     try:
         need = plan.wanted(stack, knowledge.load(), [gpu["id"] for gpu in knowledge.usable_gpus(state)],
                            kernel or running)
-    except plan.PlanError as error:
+        policy = modprobe.of(stack, need["dkms"], need["kernel"], state)
+    except (plan.PlanError, PolicyError) as error:
         raise AnsibleFilterError(str(error)) from error
     found = plan.plan(need, state, resolved)
     units = services.of(stack, need["slices"], found["components"], state)
-    return dict(found, slices=need["slices"], alternatives=need["alternatives"], services=units,
+    return dict(found, slices=need["slices"], alternatives=need["alternatives"], services=units, modprobe=policy,
                 remarks=need["remarks"] + services.remarks(units), flavour=need["flavour"], proof=plan.proof_of(stack, need),
-                actions=found["actions"] + services.steps(units))
+                actions=found["actions"] + modprobe.steps(policy, state) + services.steps(units))
 
 
 class FilterModule:

@@ -10,7 +10,7 @@ import platform
 import re
 import shutil
 
-from ansible_collections.lockstep.gpu.plugins.module_utils import capture
+from ansible_collections.lockstep.gpu.plugins.module_utils import capture, modprobe_policy
 from ansible_collections.lockstep.gpu.plugins.module_utils.probe_kinds import execute
 
 # Where DKMS keeps the certificate that it signs with: its own default, and that of Debian's and Ubuntu's packages.
@@ -27,6 +27,11 @@ def modprobe_config(root):
             chosen.setdefault(os.path.basename(path), path)
     paths = sorted(path for path in chosen.values() if os.path.isfile(capture.inside(root, path)))
     return capture.join_files([(path, capture.read(root, path)) for path in paths])
+
+
+def initramfs_age(root):
+    """Whether each kernel's initramfs is older than our own file of modprobe.d, one a line: "RELEASE older" or "RELEASE newer"."""
+    return capture.lines("%s %s" % (release, "older" if old else "newer") for release, old in sorted(modprobe_policy.ages(root).items()))
 
 
 def _secured(root):

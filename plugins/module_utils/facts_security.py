@@ -16,6 +16,7 @@ from ansible_collections.lockstep.gpu.plugins.module_utils.probe_kinds import Co
 PROBES = {
     "lsmod": ("local", File("/proc/modules")),
     "modprobe_config": ("local", Function(capture_security.modprobe_config, "tail -v -n +1 /etc/modprobe.d/* and the other folders of modprobe.d")),
+    "initramfs_age": ("local", Function(capture_security.initramfs_age, "the times of every initramfs and of /etc/modprobe.d/lockstep-gpu.conf")),
     "mok_enrolled": ("local", Special(capture_security.mok_list("--list-enrolled"), "mokutil --list-enrolled, where secure boot is on")),
     "mok_new": ("local", Special(capture_security.mok_list("--list-new"), "mokutil --list-new, where secure boot is on")),
     "mok_test_key": ("local", Special(capture_security.mok_test, "mokutil --test-key on DKMS's certificate, where secure boot is on")),
@@ -32,8 +33,9 @@ def section(reader):
 
     signing: {enrolled, pending: keys (parse_signing.parse_mok_list), tests: [{path, state}], modules: signatures of the
     driver's modules, remarks: why a build did not sign}. modules: {list: {module: [users]}, refused: what modprobe could not
-    load}. modprobe: parse_modprobe_config(). initramfs: parse_initramfs(). kernel_log: events of parse_dmesg. gpu_drivers:
-    {address: driver of a GPU}. lock_file: {key: text}. secure_boot, where only the kernel's log tells it.
+    load}. modprobe: parse_modprobe_config(), with stale: releases whose initramfs is older than our own file. initramfs:
+    parse_initramfs(). kernel_log: events of parse_dmesg. gpu_drivers: {address: driver of a GPU}. lock_file: {key: text}.
+    secure_boot, where only the kernel's log tells it.
     """
     # `dmesg | grep` ends with 1 where it finds nothing.
     searched = facts_nccl.found_nothing(reader.seen("dmesg"))
@@ -48,7 +50,7 @@ def section(reader):
         },
         "modules": {"list": reader.told("lsmod", parse_module_config.parse_lsmod),
                     "refused": reader.told("modprobe_run", parse_signing.parse_module_load)},
-        "modprobe": reader.parsed("modprobe_config", parse_module_config.parse_modprobe_config, absent=None),
+        "modprobe": _modprobe(reader),
         "initramfs": reader.parsed("initramfs_files", parse_module_config.parse_initramfs, absent=None, partial=True),
         "kernel_log": log,
         "gpu_drivers": reader.parsed("pci_devices", parse_pci.parse_pci_drivers),
@@ -58,6 +60,12 @@ def section(reader):
     if told is not None and reader.seen("secure_boot") is None:
         part["secure_boot"] = told
     return part
+
+
+def _modprobe(reader):
+    config = reader.parsed("modprobe_config", parse_module_config.parse_modprobe_config, absent=None)
+    stale = reader.parsed("initramfs_age", parse_module_config.parse_initramfs_age, absent=None)
+    return None if config is None else dict(config, stale=stale)
 
 
 def _forbidden(reader):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 
+from ansible_collections.lockstep.gpu.plugins.module_utils.modprobe_policy import FILE as OWN
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed, not_understood, split_files
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_modules import MODULE_SUFFIX
 
@@ -50,13 +51,14 @@ def parse_lsmod(text, rc=0):
 
 
 def parse_modprobe_config(text):
-    """modprobe's configuration to {blacklist: {module: [path]}, disabled, options: {module: {key: value}}, ignored: {path: [module]}}.
+    """modprobe's configuration to {blacklist: {module: [path]}, disabled, options: {module: {key: value}}, ignored: {path: [module]}, own}.
 
     text: several files with their names (tail -v), `grep` over them, one file, or `modprobe --showconfig`; a path is None where
     nothing tells it. disabled, like blacklist: modules whose loading runs /bin/false or /bin/true instead. ignored: files that
-    modprobe does not read, because their name does not end in .conf, and what they would blacklist.
+    modprobe does not read, because their name does not end in .conf, and what they would blacklist. own: the text of our own file, None
+    where it is not among them.
     """
-    value = {"blacklist": {}, "disabled": {}, "options": {}, "ignored": {}}
+    value = {"blacklist": {}, "disabled": {}, "options": {}, "ignored": {}, "own": dict(split_files(text).value).get(OWN)}
     for path, line in _lines(text):
         words = line.split()
         if len(words) < 2 or words[0] not in ("blacklist", "options", "install"):
@@ -85,6 +87,18 @@ def _lines(text):
             grepped = None if files else _GREPPED.fullmatch(line)
             pairs.append((grepped.group("path"), grepped.group("line")) if grepped else (path, line))
     return [(path, line.split("#", 1)[0].strip()) for path, line in pairs if not line.startswith("#")]
+
+
+def parse_initramfs_age(text):
+    """Lines "RELEASE older|newer" to the releases whose initramfs is older than our file of modprobe.d, sorted."""
+    found, problems = [], []
+    for number, line in enumerate(text.splitlines(), 1):
+        match = re.fullmatch(r"\s*(\S{1,200}) (older|newer)\s*", line[:300])
+        if match and match.group(2) == "older":
+            found.append(match.group(1))
+        elif line.strip() and not match:
+            problems.append(not_understood(number, line))
+    return Parsed(sorted(found), problems)
 
 
 def cmdline_blacklist(cmdline):
