@@ -3,13 +3,15 @@
 # STEPS="lint units" runs only these, for work on one of them; the closing line then says so.
 # shellcheck source=tools/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-known=(lint units sanity importer artifact molecule)
+known=(lint units resolvers sanity importer artifact molecule)
 read -ra steps <<<"${STEPS:-${known[*]}}"
 export ANSIBLE_FORCE_COLOR=0 NO_COLOR=1
 
 lint() { tools/lint.sh; }
 # Oracles of the units are grub-editenv, and rpm's own comparison of versions.
 units() { apt_install grub-common rpm; pytest -q -n 2 -p no:cacheprovider tests/unit; }
+# The real apt and the real dnf, on stub repositories and root folders of their own.
+resolvers() { apt_install apt-utils gpg dnf dnf-plugins-core createrepo-c rpm; pytest -q -n 2 -p no:cacheprovider tests/resolver; }
 sanity() { tools/sanity.sh; }
 importer() { tools/importer.sh; }
 artifact() { tools/artifact.sh; }

@@ -23,10 +23,11 @@ def cache_folder():
     return pathlib.Path(home) / "stubs"
 
 
-def build(out, only=None, keep=None, cache=None):
+def build(out, only=None, keep=None, cache=None, module=None):
     """Write the repositories of `only` (ids; all of them by default) below `out`; return {id: folder}.
 
     keep: function of (repository id, Row), whether that row is there: "the repository of that day".
+    module: function of a table's module, the module as it is to be (variants.newest_kmod_only).
     cache: folder for the key and for built rpms, cache_folder() by default. Raises KeyError for an unknown id.
     """
     out, cache = pathlib.Path(out).resolve(), pathlib.Path(cache or cache_folder()).resolve()
@@ -36,7 +37,8 @@ def build(out, only=None, keep=None, cache=None):
     with _lock(cache / "lock"):
         key = keys.key(cache)
         key.publish(out)
-        cut = [dataclasses.replace(repo, rows=tuple(row for row in repo.rows if keep is None or keep(repo.id, row))) for repo in wanted]
+        cut = [dataclasses.replace(repo, rows=tuple(row for row in repo.rows if keep is None or keep(repo.id, row)),
+                                   module=module(repo.module) if module and repo.module else repo.module) for repo in wanted]
         stale = [(repo, mark) for repo, mark in ((repo, _mark(repo, key)) for repo in cut) if _written(out / repo.id) != mark]
         if stale:
             with key.home() as home:

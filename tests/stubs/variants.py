@@ -43,6 +43,21 @@ def only(name, version):
     return keep
 
 
+def newest_kmod_only(module):
+    """The module as NVIDIA's generator of 2024 wrote it: all packages of a stream, but of the kernel modules only the newest."""
+    def numbers(version):
+        return [int(number) for number in re.findall(r"\d+", version)]
+
+    def cut(artifacts):
+        newest = {}
+        for version, names in artifacts.items():
+            newest.update({name: version for name in names if numbers(version) > numbers(newest.get(name, ""))})
+        return {version: [name for name in names if not re.fullmatch(r"kmod-nvidia-(open|latest)-dkms", name) or newest[name] == version]
+                for version, names in artifacts.items()}
+
+    return dict(module, streams=[dict(stream, artifacts=cut(stream["artifacts"])) for stream in module["streams"]])
+
+
 def combine(by_repository):
     """The `keep` of build(): by_repository is {repository id, or "*" for all: [function of Row]}."""
     def keep(identifier, row):

@@ -1,0 +1,60 @@
+# Copyright: (c) 2026, lockstep.gpu contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Stub repositories, written once, and nodes on private roots that use them."""
+from __future__ import annotations
+
+import itertools
+import pathlib
+import sys
+
+import pytest
+
+HERE = pathlib.Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+
+from apt_node import AptNode  # noqa: E402  (needs the path above)
+from dnf_node import DnfNode  # noqa: E402
+from stubs import build  # noqa: E402
+
+OUT = HERE.parents[1] / ".lockstep" / "resolver"
+
+
+@pytest.fixture(scope="session")
+def repositories():
+    """A function of ids: {id: folder} of the repositories as they are today."""
+    made = {}
+
+    def folders(*ids):
+        missing = [name for name in ids if name not in made]
+        made.update(build.build(OUT / "today", missing) if missing else {})
+        return {name: made[name] for name in ids}
+    return folders
+
+
+@pytest.fixture
+def of_that_day(tmp_path):
+    """A function of ids, keep and module (see stubs/variants.py): the repositories as they were on another day."""
+    count = itertools.count()
+    return lambda *ids, **changes: build.build(tmp_path / ("day%d" % next(count)), list(ids), **changes)
+
+
+@pytest.fixture
+def apt_node(tmp_path, repositories):
+    """A function that makes a node from ids of repositories, or from folders; see AptNode."""
+    count = itertools.count()
+
+    def make(*ids, folders=None, **more):
+        every = dict(folders or repositories(*ids), **repositories("base-deb", "externals-deb"))
+        return AptNode(tmp_path / ("node%d" % next(count)), every, **more)
+    return make
+
+
+@pytest.fixture
+def dnf_node(tmp_path, repositories):
+    """A function that makes a node from ids of repositories, or from folders; see DnfNode."""
+    count = itertools.count()
+
+    def make(*ids, folders=None, **more):
+        return DnfNode(tmp_path / ("node%d" % next(count)), dict(folders or repositories(*ids), **repositories("externals-rpm")), **more)
+    return make

@@ -1,0 +1,37 @@
+# Copyright: (c) 2026, lockstep.gpu contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An exact kernel of Ubuntu's archive, and what keeps it."""
+from __future__ import annotations
+
+import pytest
+
+import expected
+
+K = "6.8.0-84.84~22.04.1"
+HWE = ["%s-hwe-22.04" % name for name in expected.KERNEL_METAS]
+
+
+class TestWhatAptDoes:
+    def test_the_meta_at_its_version_finds_no_way(self, apt_node):
+        assert apt_node("ubuntu2204-archive").install("linux-generic-hwe-22.04=" + K).rc == 100
+
+    def test_the_three_metas_do(self, apt_node):
+        got = apt_node("ubuntu2204-archive").install(*expected.words(expected.each(HWE, K)))
+        assert got.rc == 0 and got["linux-image-6.8.0-84-generic"] == K
+        assert "linux-image-6.8.0-138-generic" not in got.installs
+
+    def test_all_three_held_stay(self, apt_node):
+        node = apt_node("ubuntu2204-archive")
+        node.settle("install", "--no-install-recommends", *expected.words(expected.each(HWE, K)))
+        node.hold(*HWE)
+        got = node.get("dist-upgrade")
+        assert got.installs == {} and got.removes == []
+
+    @pytest.mark.parametrize("held", [["linux-image-6.8.0-84-generic", "linux-headers-6.8.0-84-generic"], ["linux-image-generic-hwe-22.04"]])
+    def test_fewer_holds_do_not_stop_an_upgrade(self, apt_node, held):
+        node = apt_node("ubuntu2204-archive")
+        node.settle("install", "--no-install-recommends", *expected.words(expected.each(HWE, K)))
+        node.hold(*held)
+        got = node.get("dist-upgrade")
+        assert "linux-headers-6.8.0-138-generic" in got.installs or "linux-image-6.8.0-138-generic" in got.installs or got.removes
