@@ -4,7 +4,7 @@
 """apt and dpkg as a resolver to ask and a hand to act. No judgement here: closure.py decides.
 
 Formats: apt-get(8) -s prints ``Inst name [old] (new origin [arch])`` and ``Remv name [old]``;
-``apt-cache madison`` prints ``name | version | source`` lines; ``apt-cache show`` prints deb822 stanzas.
+``apt-cache policy`` prints a table of versions with their priorities; ``apt-cache show`` prints deb822 stanzas.
 """
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ import re
 import shutil
 import time
 
-from ansible_collections.lockstep.gpu.plugins.module_utils.acting import PackageError
-from ansible_collections.lockstep.gpu.plugins.module_utils.parse_apt import OWN_PREFERENCES, OWN_SOURCES, deb822
+from ansible_collections.lockstep.gpu.plugins.module_utils.acting import PackageError, read_text
+from ansible_collections.lockstep.gpu.plugins.module_utils.parse_apt import OWN_PREFERENCES, OWN_SOURCES, deb822, parse_preferences
+from ansible_collections.lockstep.gpu.plugins.module_utils.parse_apt_archive import parse_policy
 
 LISTS = "/var/lib/apt/lists"
+PREFERENCES = "/etc/apt/preferences"
+SOURCE_PARTS, PREFERENCE_PARTS = "/etc/apt/sources.list.d", "/etc/apt/preferences.d"
 
 # The same answer on every node: a named solver, no phased updates (Ubuntu decides those by machine-id),
 # no recommended packages, and patience where another apt runs.
@@ -40,18 +43,6 @@ _REMV = re.compile(r"^(?:Remv|Purg) (?P<name>\S+)")
 
 class AptError(PackageError):
     """apt refused or failed; the text is its own words."""
-
-
-def parse_madison(text):
-    """{name: [versions]} in apt's order, without doubles."""
-    found = {}
-    for line in text.splitlines():
-        fields = [field.strip() for field in line.split("|")]
-        if len(fields) == 3 and fields[0] and fields[1]:
-            versions = found.setdefault(fields[0], [])
-            if fields[1] not in versions:
-                versions.append(fields[1])
-    return found
 
 
 def parse_simulation(text):
@@ -82,8 +73,39 @@ def parse_show(text):
             "source_version": (match.group(2) if match else None) or stanza.get("version"),
             "sha256": stanza.get("sha256"), "size": int(stanza.get("size") or 0),
             "installed_kib": int(stanza.get("installed-size") or 0),
+            # Where a package only leads to another one: which.
+            "leads_to": _first_word(stanza.get("depends")) if _is_transitional(stanza) else None,
         }
     return found
+
+
+def _is_transitional(stanza):
+    words = " ".join(value for field, value in stanza.items() if field.startswith("description"))
+    return bool(re.search(r"transitional|dummy package", words, re.IGNORECASE)) or (stanza.get("section") or "").endswith("oldlibs")
+
+
+def _first_word(depends):
+    found = re.match(r"\s*([a-z0-9][a-z0-9.+-]*)", depends or "")
+    return found.group(1) if found else "nothing"
+
+
+def existing(policies):
+    """{name: [versions]} of parse_policy() packages: what an archive has and no pin keeps away, the newest first."""
+    return {name: found for name, found in (
+        (name, [row["version"] for row in policy["table"] if _comes_from_archive(row) and row["priority"] >= 0])
+        for name, policy in policies.items()) if found}
+
+
+def kept_away(policies):
+    """The same of versions that an archive has, and that a pin keeps away."""
+    return {name: found for name, found in (
+        (name, [row["version"] for row in policy["table"] if _comes_from_archive(row) and row["priority"] < 0])
+        for name, policy in policies.items()) if found}
+
+
+def _comes_from_archive(row):
+    # What is only installed has dpkg's status file for an origin, which parse_policy() leaves out.
+    return bool(row["origins"]) and row["priority"] is not None
 
 
 def missing_words(text):
@@ -124,11 +146,26 @@ class Apt:
         if result.rc != 0:
             raise AptError("the package lists cannot be read:\n" + missing_words(result.out + result.err))
 
-    def versions(self, names):
-        """{name: [versions the archives have]}; a name that is nowhere is left out."""
+    def policies(self, names):
+        """{name: policy} as parse_apt_archive.parse_policy() reads it."""
         if not names:
             return {}
-        return parse_madison(self._run(["apt-cache", *self._options, "madison", *sorted(names)], ok=(0, 100)).out)
+        text = self._run(["apt-cache", *self._options, "policy", *sorted(names)], ok=(0, 100)).out
+        return (parse_policy(text).value or {"packages": {}})["packages"]
+
+    def versions(self, names):
+        """{name: [versions the archives have and no pin keeps away]}; a name without any is left out."""
+        return existing(self.policies(names))
+
+    def pins(self):
+        """The user's pins: rows of parse_apt.parse_preferences(), with the names that the files have on the node."""
+        paths = [PREFERENCES]
+        for name in sorted(os.listdir(self._preferences)) if self._preferences else []:
+            if name != os.path.basename(OWN_PREFERENCES):
+                paths.append(os.path.join(self._preferences, name))
+        texts = ["==> %s <==\n%s\n" % (os.path.join(PREFERENCES + ".d", os.path.basename(path)) if path != PREFERENCES else path,
+                                       read_text(path) or "") for path in paths]
+        return parse_preferences("".join(texts)).value or []
 
     def names_like(self, prefix):
         """Names of known packages that start with prefix."""
@@ -164,8 +201,7 @@ def overlay(folder, own_sources):
     """
     for name in ("lists/partial", "cache/archives/partial", "sources.list.d", "preferences.d"):
         os.makedirs(os.path.join(folder, name))
-    for source, target, own in (("/etc/apt/sources.list.d", "sources.list.d", OWN_SOURCES),
-                                ("/etc/apt/preferences.d", "preferences.d", OWN_PREFERENCES)):
+    for source, target, own in ((SOURCE_PARTS, "sources.list.d", OWN_SOURCES), (PREFERENCE_PARTS, "preferences.d", OWN_PREFERENCES)):
         for name in sorted(os.listdir(source)) if os.path.isdir(source) else []:
             path = os.path.join(source, name)
             if path != own and os.path.isfile(path):

@@ -27,6 +27,8 @@ import re
 
 from ansible_collections.lockstep.gpu.plugins.module_utils import versions
 
+# What leads to the newest kernel of a flavour, in Debian's and Ubuntu's names.
+_KERNEL_META = re.compile(r"linux-(image|headers|modules|generic|virtual|lowlatency|signed|oem|aws|azure|gcp|gke|ibm|oracle|nvidia|hwe)(-.+)?")
 CHANGES = ("keep", "install", "upgrade", "downgrade")
 # The same in the words of a plan (docs/plan.md).
 ACTIONS = {"install": "install_exact", "upgrade": "install_exact", "downgrade": "downgrade_exact"}
@@ -242,12 +244,13 @@ def place(rows, slices, arrivals):
     return rows
 
 
-def objections(slices, packages, rows, removed, planned_removals, theirs=None):
+def objections(slices, packages, rows, removed, planned_removals, theirs=None, planned=None):
     """Reasons why a simulated transaction must not run: ``[{code, name, message}]``.
 
-    theirs: {name: what to do about it} of names that somebody else holds, also of packages that are not installed.
+    theirs: {name: what to do about it} of names that somebody else holds, also of packages that are not installed;
+    planned: {name: version} that the transaction was to bring.
     """
-    found, theirs = [], theirs or {}
+    found, theirs, planned = [], theirs or {}, planned or {}
 
     def object_to(code, name, message):
         found.append({"code": code, "name": name, "message": message})
@@ -268,26 +271,44 @@ def objections(slices, packages, rows, removed, planned_removals, theirs=None):
                   % (name, (packages.get(name) or {}).get("version")))
     by_slice = {part["name"]: part for part in slices}
     for row in rows:
+        name, part = row["name"], by_slice.get(row["component"]) if row["managed"] else None
+        split = part and one_version(part, name, row["source"]) and not re.fullmatch(part["pattern"], row["version"])
         if row["change"] == "keep":
+            if split and not part.get("installonly"):
+                object_to("transaction_leaves_lock", name, "%s would stay at %s, beside %s: the archives have no other, and something needs it" % (
+                    name, row["version"], part.get("version")))
             continue
-        name = row["name"]
         if name in theirs:
             object_to("package_held_by_user", name,
-                      "%s is held at %s by somebody else and would become %s; %s or name that "
-                      "version in the stack" % (name, row["old"] or "not installed", row["version"], theirs[name]))
-        part = by_slice.get(row["component"]) if row["managed"] else None
+                      "%s is held at %s by somebody else and would become %s; %s or name that version in the stack" % (
+                          name, row["old"] or "not installed", row["version"], theirs[name]))
         if not part:
             continue
-        if one_version(part, name, row["source"]) and not re.fullmatch(part["pattern"], row["version"]):
+        if split:
             object_to("transaction_leaves_lock", name, "%s would come at %s, beside %s" % (
                 name, row["version"], part.get("version")))
         if name not in asked and name in (part.get("rivals") or []):
             object_to("transaction_leaves_lock", name, "%s would come too, and rivals the stack's own %s" % (
                 name, part["name"]))
-        if part["name"] == "kernel" and name not in asked and re.match(r"(linux-image|kernel-core)-?\d", name):
-            object_to("transaction_installs_unlocked_kernel", name, "%s %s would be installed; the stack names %s" % (
-                name, row["version"], part.get("version")))
+        if part["name"] == "kernel":
+            found.extend(kernel_objections(part, row, asked, planned))
     return found
+
+
+def kernel_objections(part, row, asked, planned):
+    """What a changing row of the kernel's slice must not do: bring another kernel, or move what leads to the newest one."""
+    name, version = row["name"], row["version"]
+    if name in asked or planned.get(name) == version:
+        return []
+    other = re.match(r"linux-image-(unsigned-)?\d", name) or (
+        part.get("installonly") and not re.fullmatch(part["pattern"], version))
+    if other:
+        return [{"code": "transaction_installs_unlocked_kernel", "name": name,
+                 "message": "%s %s would be installed; the stack names %s" % (name, version, part.get("version"))}]
+    if row["old"] and _KERNEL_META.fullmatch(name) and not re.search(r"\d+\.\d+\.\d+", name):
+        return [{"code": "transaction_leaves_lock", "name": name, "message": "%s would go from %s to %s, and the node's kernel with it" % (
+            name, row["old"], version)}]
+    return []
 
 
 def pins_after(slices, rows, own_pins, packages):

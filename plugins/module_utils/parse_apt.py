@@ -15,6 +15,7 @@ OWN_PREFERENCES = "/etc/apt/preferences.d/lockstep-gpu.pref"
 OWN_PRIORITY = 1001
 _ONE_LINE = re.compile(r"(?P<type>deb|deb-src)\s+(?:\[(?P<options>[^\]]*)\]\s*)?(?P<uri>cdrom:\[[^\]]*\]\S*|\S+)\s+(?P<suite>\S+)(?P<components>(?:\s+\S+)*)")
 _NO = ("no", "false", "without", "off", "disable", "0")
+_GLOB = re.compile(r"[*?\[]")
 # What `grep -r` puts in front of a line.
 _GREPPED = re.compile(r"(?P<path>/[^\s:]+\.(?:list|sources)):(?:\d+:)?(?P<line>(?:(?:deb|deb-src)\b|#).*)")
 # The name of a file whose name nobody recorded.
@@ -137,7 +138,8 @@ def own_pins(pins):
     table = {}
     for pin in pins:
         found = re.fullmatch(r"version\s+(\S+)", pin["pin"])
-        if pin["file"] == OWN_PREFERENCES and found and pin["priority"] == OWN_PRIORITY:
+        # Patterns are for what may be installed later.
+        if pin["file"] == OWN_PREFERENCES and found and pin["priority"] == OWN_PRIORITY and not _GLOB.search(pin["package"] + found.group(1)):
             table.update((name, found.group(1)) for name in pin["package"].split())
     return table
 

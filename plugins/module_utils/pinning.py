@@ -36,13 +36,12 @@ from __future__ import annotations
 
 import fcntl
 import os
-import re
 import shutil
 import tempfile
 import time
 
-from ansible_collections.lockstep.gpu.plugins.module_utils import apt, apt_pins, closure, versions
-from ansible_collections.lockstep.gpu.plugins.module_utils.acting import Refused, check_space, read_text, set_file, write_atomically
+from ansible_collections.lockstep.gpu.plugins.module_utils import apt, apt_pins, closure, resolving, versions
+from ansible_collections.lockstep.gpu.plugins.module_utils.acting import Refused, read_text, set_file, write_atomically
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_apt import OWN_PREFERENCES, OWN_SOURCES, parse_own_pins
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_dpkg import (
     DPKG_FORMAT, holds, native_arch, parse_dpkg_list, parse_rows)
@@ -86,170 +85,15 @@ def settings_due(_run, _slices):
     return []
 
 
-# -- resolve ---------------------------------------------------------------------------------------
-
-
-def targets_of(slices, packages, available, own_pins):
-    """({name: version} to ask for by name, [problems]); nothing is guessed: what does not exist is a problem.
-
-    One problem for each component: a version that is not there is mostly missing for all its packages.
-    """
-    targets, problems = {}, []
-    for part in slices:
-        missing = []
-        for request in part["requests"]:
-            package = packages.get(request["name"])
-            # A build from elsewhere is not what the stack means, whatever its version says.
-            ours = package is None or closure.owner(slices, request["name"], package.get("source")) == part["name"]
-            version = closure.wanted_version(
-                request, available.get(request["name"], []), closure.version_of(package) if ours else None,
-                own_pins.get(request["name"]))
-            if version:
-                targets[request["name"]] = version
-            else:
-                missing.append(request["name"])
-        if missing:
-            problems.append({
-                "code": "locked_version_gone_from_archive", "component": part["name"], "name": missing[0],
-                "available": ["%s=%s" % (name, version) for name in missing for version in available.get(name, [])],
-                "message": "stack key '%s': this node's archives do not have %s as %s" % (
-                    part["name"], part.get("version"), ", ".join(missing))})
-    return targets, problems
-
-
-def companions_of(slices, packages, available, own_pins):
-    """({name: version}, [names to remove]) for installed managed packages that nobody asked for by name.
-
-    They follow the stack's version; what was agreed on before (the own pin) is restored; and what exists at no
-    fitting version has to go.
-    """
-    targets, gone = {}, []
-    asked = {request["name"] for part in slices for request in part["requests"]}
-    for part in slices:
-        moving = set(closure.followers(part, packages))
-        for name, package in packages.items():
-            if name in asked or not closure.is_installed(package):
-                continue
-            if closure.owner(slices, name, package.get("source")) != part["name"]:
-                continue
-            pin, known = own_pins.get(name), available.get(name, [])
-            versioned = closure.one_version(part, name, package.get("source"))
-            pattern = part["pattern"] if versioned else ".*"
-            if name in moving or (pin and pin != package["version"] and re.fullmatch(pattern, pin)):
-                version = closure.wanted_version({"version": pattern}, known, None, pin if pin in known else None)
-                if version:
-                    targets[name] = version
-                elif name in moving:
-                    gone.append(name)
-    return targets, gone
-
-
-def removable(ask, candidates):
-    """Those candidates that can go without taking anything else along; apt is asked, not guessed."""
-    if not candidates:
-        return []
-    limit = set(candidates)
-
-    def goes_alone(names):
-        try:
-            installs, removed = ask.simulate(sorted(names), verb="remove")
-        except apt.AptError:
-            return False
-        return not installs and set(removed) <= limit
-
-    if goes_alone(candidates):
-        return sorted(candidates)
-    # What another candidate needs can go once that one goes, so go round until nothing more is found.
-    chosen, growing = [], True
-    while growing:
-        growing = False
-        for name in candidates:
-            if name not in chosen and goes_alone([*chosen, name]):
-                chosen.append(name)
-                growing = True
-    return sorted(chosen)
-
-
-def similar(ask, name):
-    """What the archives have instead of a name they do not know: the same name with other digits."""
-    match = re.match(r"(\D+)\d.*?(-[a-z][\w-]*)?$", name)
-    if not match:
-        return []
-    tail = match.group(2) or ""
-    names = [other for other in ask.names_like(match.group(1))
-             if other.endswith(tail) and re.fullmatch(re.escape(match.group(1)) + r"[\d.+~a-z-]*?\d[^-]*" + re.escape(tail), other)]
-    found = ask.versions(names)
-    return ["%s=%s" % (other, version) for other in sorted(found) for version in found[other]][:12]
-
-
-def stages(ask, slices, packages, targets, leaving):
-    """Simulate the whole stack, and each slice with those before it: (installs, removed, [(slice, {name: row})])."""
-    owners = {request["name"]: part["name"] for part in slices for request in part["requests"]}
-    arrivals, done = [], set()
-    for part in slices:
-        done.add(part["name"])
-        whole = part is slices[-1]
-
-        def mine(name):
-            return whole or (owners.get(name) or closure.owner(slices, name, packages[name].get("source"))) in done
-
-        try:
-            installs, removed = ask.simulate(
-                ["%s=%s" % item for item in sorted(targets.items()) if mine(item[0])]
-                + ["%s-" % name for name in leaving if mine(name)])
-        except apt.AptError as error:
-            raise Refused([{"code": "transaction_leaves_lock", "name": part["name"],
-                            "message": "apt finds no way to install exactly this stack's %s:\n%s" % (part["name"], error),
-                            }]) from error
-        arrivals.append((part["name"], installs))
-    return installs, removed, arrivals
-
-
-def resolve(ask, slices, packages, own_pins, theirs=None):
-    """The joint closure of all slices: {closure, removed, targets}. Raises Refused with every problem found."""
-    managed = closure.owned(slices, packages)
-    asked = [request["name"] for part in slices for request in part["requests"]]
-    available = ask.versions(set(managed) | set(asked))
-    targets, problems = targets_of(slices, packages, available, own_pins)
-    for problem in problems:
-        if not problem["available"]:
-            problem["available"] = similar(ask, problem["name"])
-        problem["message"] += "; they have: %s" % (", ".join(problem["available"]) or "no such package")
-    if problems:
-        raise Refused(problems)
-    ask.prefer(apt_pins.while_resolving(slices, targets))
-    follow, gone = companions_of(slices, packages, available, own_pins)
-    candidates = set(gone)
-    for part in slices:
-        candidates |= set(closure.leftovers(part, packages))
-    candidates -= set(targets)
-    leaving = removable(ask, sorted(candidates))
-    targets.update({name: version for name, version in follow.items() if name not in leaving})
-    installs, removed, arrivals = stages(ask, slices, packages, targets, leaving)
-    metadata = ask.show({name: row["version"] for name, row in installs.items()})
-    for name, row in installs.items():
-        metadata.setdefault(name, {})["origin"] = row["origin"]
-    after = {name: package for name, package in packages.items() if name not in removed}
-    rows = closure.close(slices, after, {name: row["version"] for name, row in installs.items()}, metadata)
-    rows = closure.place(rows, slices, arrivals)
-    problems = closure.objections(slices, packages, rows, removed, candidates, theirs) + check_space(rows, metadata)
-    if problems:
-        raise Refused(problems)
-    return {"closure": rows, "removed": sorted(removed), "targets": targets}
-
-
 def resolve_aside(run, slices, settings, packages, own_pins, theirs):
     """resolve() in a private copy of apt's lists and settings: reads the archives, changes nothing on the node."""
     folder = tempfile.mkdtemp(prefix="lockstep-apt-")
     try:
         ask = apt.Apt(run, apt.overlay(folder, settings["sources"]), os.path.join(folder, "preferences.d"))
         ask.update()
-        return resolve(ask, slices, packages, own_pins, theirs)
+        return resolving.resolve(ask, slices, packages, own_pins, theirs)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-# -- act -------------------------------------------------------------------------------------------
 
 
 def finish(run, packages, slices):

@@ -47,13 +47,6 @@ def test_simulation_lines(line, expected):
     assert apt.parse_simulation(line)[0] == expected
 
 
-def test_madison_keeps_order_and_drops_doubles():
-    text = recorded("madison.txt") + "  libcuda1 | 550.163.01-2 | http://mirror.example/debian trixie/non-free amd64 Packages\n"
-    assert apt.parse_madison(text) == {
-        "nvidia-kernel-dkms": ["550.163.01-2"], "libcuda1": ["550.163.01-2"],
-        "linux-image-6.12.107+deb13-amd64": ["6.12.107-1"]}
-
-
 def test_show_finds_the_source_package():
     found = apt.parse_show(recorded("show.txt"))
     assert found["libcuda1"]["source"] == "nvidia-graphics-drivers"
@@ -66,7 +59,6 @@ def test_show_finds_the_source_package():
 @given(st.text(max_size=400))
 def test_parsers_take_anything(text):
     apt.parse_simulation(text)
-    apt.parse_madison(text)
     apt.parse_show(text)
 
 
@@ -118,3 +110,50 @@ def test_what_apt_says_reaches_the_user():
         apt.Apt(run).simulate(["libcuda1=550.163.02-1"])
     assert "E: Version '550.163.02-1' for 'libcuda1' was not found" in str(error.value)
     assert "Reading package lists" not in str(error.value)
+
+
+POLICY = """\
+nvidia-imex:
+  Installed: 610.57.04-1
+  Candidate: 580.126.20-1
+  Version table:
+ *** 610.57.04-1 -1
+        600 https://developer.download.nvidia.com/compute/cuda/repos/ubuntu2404/x86_64  Packages
+        100 /var/lib/dpkg/status
+     580.126.20-1 1001
+        600 https://developer.download.nvidia.com/compute/cuda/repos/ubuntu2404/x86_64  Packages
+local:
+  Installed: 1-1
+  Candidate: 1-1
+  Version table:
+ *** 1-1 100
+        100 /var/lib/dpkg/status
+"""
+
+
+def test_versions_come_with_their_priorities():
+    """What is only installed is in no archive, and what has a negative priority is out of reach."""
+    ask = apt.Apt(Recorder(0, POLICY))
+    assert ask.versions(["nvidia-imex", "local"]) == {"nvidia-imex": ["580.126.20-1"]}
+    assert apt.kept_away(ask.policies(["nvidia-imex", "local"])) == {"nvidia-imex": ["610.57.04-1"]}
+    assert ask.versions([]) == {}
+
+
+@pytest.mark.parametrize("fields, expected", [
+    ("Section: oldlibs\nDepends: nvidia-driver-595-open (>= 595), x", "nvidia-driver-595-open"),
+    ("Section: restricted/oldlibs\n", "nothing"),
+    ("Section: libs\nDescription-en: Transitional package for libnvidia-common-570\nDepends: a", "a"),
+    ("Section: libs\nDescription: NVIDIA driver\nDepends: a", None),
+])
+def test_a_package_without_content_says_where_it_leads(fields, expected):
+    assert apt.parse_show("Package: x\nVersion: 1-1\n%s\n" % fields)["x"]["leads_to"] == expected
+
+
+def test_the_users_pins_have_their_files_names(tmp_path, monkeypatch):
+    monkeypatch.setattr(apt, "PREFERENCES", str(tmp_path / "preferences"))
+    folder = tmp_path / "private"
+    folder.mkdir()
+    for path in (tmp_path / "preferences", folder / "mine", folder / "lockstep-gpu.pref"):
+        path.write_text("Package: a\nPin: version 1\nPin-Priority: -1\n")
+    assert [pin["file"] for pin in apt.Apt(Recorder(), [], str(folder)).pins()] == [
+        str(tmp_path / "preferences"), str(tmp_path / "preferences.d" / "mine")]

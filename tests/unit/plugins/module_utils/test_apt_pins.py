@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.lockstep.gpu.plugins.module_utils import apt_pins
-from ansible_collections.lockstep.gpu.plugins.module_utils.parse_apt import OWN_PREFERENCES, parse_own_pins
+from ansible_collections.lockstep.gpu.plugins.module_utils.parse_apt import OWN_PREFERENCES, parse_own_pins, parse_preferences
 
 NAMES = st.from_regex(r"[a-z0-9][a-z0-9.+-]{1,20}", fullmatch=True)
 VERSIONS = st.from_regex(r"([0-9]:)?[0-9][0-9a-z.+~]{0,10}-[0-9a-z.+~]{1,5}", fullmatch=True)
@@ -32,5 +32,36 @@ def test_pins_are_written_where_they_are_read():
 def test_source_pins_prefer_the_chosen_revision(globs, chosen, expected):
     part = {"requests": [{"name": "a"}], "one_version": ["s"], "globs": globs}
     text = apt_pins.while_resolving([part], {"a": chosen})
-    assert [line[13:] for line in text.splitlines() if line.startswith("Pin: version")] == expected
+    assert text.startswith("Package: a\nPin: version %s\nPin-Priority: 1002\n" % chosen)
+    assert [line[13:] for line in text.splitlines() if line.startswith("Pin: version")][1:] == expected
     assert "Package: src:s\n" in text and text.index("1002") < text.index("1001")
+
+
+FABRIC = {"name": "fabric", "requests": [{"name": "nvidia-fabricmanager"}], "globs": ["580.126.20-*"], "guard": ["nvidia-imex*", "libnvsdm*"],
+          "away": [{"packages": ["nvidia-imex*"], "release": "l=Ubuntu"}, {"packages": ["x"], "repo": "ubuntu"}]}
+
+
+def test_what_keeps_away_stands_behind_what_is_exact():
+    """The first stanza that fits counts, so the order is the meaning."""
+    found = parse_preferences("==> /x <==\n" + apt_pins.render([FABRIC], {"nvidia-imex": "580.126.20-1"})).value
+    assert [(pin["package"], pin["pin"], pin["priority"]) for pin in found] == [
+        ("nvidia-imex", "version 580.126.20-1", 1001),
+        ("nvidia-imex*", "release l=Ubuntu", -1),
+        ("nvidia-imex* libnvsdm*", "version 580.126.20-*", 1001), ("nvidia-imex* libnvsdm*", "version *", -1)]
+
+
+def test_patterns_are_no_pins_of_packages():
+    assert parse_own_pins(apt_pins.render([FABRIC], {"nvidia-imex": "580.126.20-1"})) == {"nvidia-imex": "580.126.20-1"}
+
+
+@pytest.mark.parametrize("words, expected", [
+    ("*", True), ("nvidia-*", True), ("libnvidia-* nvidia-dkms-580", True), ("/dkms-5[0-9]0$/", True), ("nvidia-dkms", False), ("/[/", False),
+    ("src:nvidia-graphics-drivers-580", False)])
+def test_a_users_pin_speaks_of_a_package(words, expected):
+    assert apt_pins.covers(words, "nvidia-dkms-580") is expected
+
+
+def test_files_that_keep_a_package_away():
+    pins = [{"file": "/a", "package": "nvidia-*", "priority": -1}, {"file": "/b", "package": "nvidia-*", "priority": 600},
+            {"file": "/c", "package": "*", "priority": -10}]
+    assert apt_pins.forbidding(pins, "nvidia-dkms-580") == ["/a", "/c"]

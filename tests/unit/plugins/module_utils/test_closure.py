@@ -214,3 +214,28 @@ def test_the_order_is_the_package_managers():
     """A caret is newer than nothing for rpm, and no version for dpkg."""
     assert closure.change_of("1.0-1", "1.0^git1-1", versions_rpm.compare) == "upgrade"
     assert closure.wanted_version({"version": ".*"}, ["1.0-1", "1.0^git1-1"], None, None, versions_rpm.compare) == "1.0^git1-1"
+
+
+UBUNTU = {"name": "kernel", "version": "6.8.0-84-generic", "pattern": ".*", "sources": [], "names": ["linux-(image|headers|modules|generic|tools).*"],
+          "requests": [{"name": "linux-image-6.8.0-84-generic", "version": ".*"}]}
+
+
+@pytest.mark.parametrize("name, old, new, planned, code", [
+    ("linux-image-6.8.0-138-generic", None, "6.8.0-138.138", {}, "transaction_installs_unlocked_kernel"),
+    ("linux-image-unsigned-6.8.0-138-generic", None, "6.8.0-138.138", {}, "transaction_installs_unlocked_kernel"),
+    ("linux-generic-hwe-22.04", "6.8.0-84.84", "6.8.0-138.138", {}, "transaction_leaves_lock"),
+    ("linux-generic-hwe-22.04", "6.8.0-138.138", "6.8.0-84.84", {"linux-generic-hwe-22.04": "6.8.0-84.84"}, None),   # back to its pin
+    ("linux-headers-6.8.0-84-generic", None, "6.8.0-84.84", {}, None),
+    ("linux-tools-common", "6.8.0-84.84", "6.8.0-138.138", {}, None),
+    ("linux-image-6.8.0-84-generic", "6.8.0-84.83", "6.8.0-84.84", {}, None),
+])
+def test_nothing_moves_the_nodes_kernel(name, old, new, planned, code):
+    packages = {name: package(old, "linux")} if old else {}
+    rows = closure.close([UBUNTU], packages, {name: new}, {})
+    assert [row["code"] for row in closure.objections([UBUNTU], packages, rows, [], [], {}, planned)] == ([code] if code else [])
+
+
+def test_a_part_that_stays_at_another_version_is_named():
+    packages = {"nvidia-imex": package("610.57.04-1", None)}
+    rows = closure.close([FABRIC], packages, {}, {})
+    assert [(row["code"], row["name"]) for row in closure.objections([FABRIC], packages, rows, [], [])] == [("transaction_leaves_lock", "nvidia-imex")]
