@@ -6,8 +6,3 @@ mkdir -p /srv/repos
 for path in /srv/stubs/today/*; do
   [ -e "/srv/repos/${path##*/}" ] || ln -sfn "$path" "/srv/repos/${path##*/}"
 done
-# What an imitation of EL has in its userland is no rpm package: the names that others need are entered into the database.
-if [ -d /srv/stubs/today/base-rpm ] && ! rpm -q glibc >/dev/null 2>&1; then
-  rpm --import /srv/repos/key.asc
-  rpm -i --justdb --nodeps --noscripts --notriggers /srv/repos/base-rpm/*.rpm
-fi

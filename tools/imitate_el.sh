@@ -1,8 +1,8 @@
 #!/bin/sh
 # Runs inside a container, see tools/image.sh: sh -s imitation|true PLATFORM. Makes the node of an EL platform whose only
 # repositories are the stub ones below /srv/repos (tools/ground.sh puts them there).
-# imitation: of Debian 12 with both package managers: apt and dpkg are taken away, rpm's database begins empty
-# (tools/ground.sh enters the base packages). true: of the distribution's own image.
+# imitation: of Debian 12 with both package managers: apt and dpkg are taken away, and rpm's database knows the base system by
+# name only. true: of the distribution's own image.
 set -eu
 export LC_ALL=C
 kind=$1 release=${2#el}
@@ -42,6 +42,37 @@ END
   mkdir -p "$database" && rpm --initdb
 }
 
+# What is in this userland is no rpm package: those that make a system, by rpm's rules and by ours, are entered by name.
+base_packages() {
+  work=$(mktemp -d)
+  {
+    printf 'Name: base\nVersion: 1\nRelease: 1\nSummary: imitation\nLicense: MIT\nBuildArch: x86_64\n%%description\n-\n'
+    while read -r name version revision provides; do
+      printf '%%package -n %s\nSummary: imitation\nVersion: %s\nRelease: %s.el%s\n' "$name" "$version" "$revision" "$release"
+      for word in $provides; do printf 'Provides: %s\n' "$word" | tr '~' ' '; done
+      printf '%%description -n %s\n-\n%%files -n %s\n' "$name" "$name"
+    done
+  } >"$work/base.spec" <<END
+rocky-release $1 1 system-release~=~$1 system-release(releasever)~=~$release redhat-release~=~$1
+setup 2.13.7 10
+filesystem 3.16 5
+glibc 2.34 168 /sbin/ldconfig /usr/sbin/ldconfig
+bash 5.1.8 9 /bin/sh /usr/bin/sh /bin/bash
+coreutils 8.32 39
+systemd 252 51
+systemd-udev 252 51
+kmod 28 10 /usr/sbin/depmod /sbin/depmod
+dracut 057 87
+rpm 4.16.1.3 37
+dnf 4.14.0 25
+python3 3.9.21 2
+openssl 3.2.2 6
+END
+  rpmbuild --quiet --define "_topdir $work" -bb "$work/base.spec"
+  rpm -i --justdb --nodeps --noscripts --notriggers "$work"/RPMS/*/*.rpm
+  rm -rf "$work"
+}
+
 # EL's alternatives are a tool of their own; Debian's knows the same options, with other folders.
 alternatives() {
   mv /usr/bin/update-alternatives /usr/lib/lockstep-alternatives
@@ -62,15 +93,18 @@ no_dpkg() {
 
 imitate() {
   case $release in
-    9) rocky 9.6 'Blue Onyx' ;;
-    10) rocky 10.1 'Red Quartz' ;;
+    9) point=9.6 name='Blue Onyx' ;;
+    10) point=10.1 name='Red Quartz' ;;
   esac
+  rocky "$point" "$name"
   # The header tree stays for the stub kernels, which copy it.
   rm -rf /lib/modules && mkdir /lib/modules
   empty_database
+  base_packages "$point"
   alternatives
   no_dpkg
-  # As EL ships it.
+  # As EL ships them.
+  printf '[main]\nenabled=false\n' | write /etc/dnf/plugins/local.conf
   write /etc/dnf/dnf.conf <<END
 [main]
 gpgcheck=1

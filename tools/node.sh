@@ -37,10 +37,12 @@ create() {
 }
 
 # Some units cannot start in a container, so `degraded` is as good as `running`. Right after the start there is
-# no bus to ask yet, hence the loop.
+# no bus to ask yet, hence the loop. Rarely systemd ends at once, while cgroups of a container that was just removed are
+# still going away: it is started again.
 wait_for_boot() {
   local answer
   for _ in $(seq 60); do
+    [ "$(docker inspect -f '{{.State.Running}}' "$name")" = true ] || docker start "$name" >/dev/null
     answer=$(docker exec "$name" timeout 60 systemctl is-system-running --wait 2>&1 || true)
     case $answer in running | degraded) return ;; esac
     sleep 0.5
