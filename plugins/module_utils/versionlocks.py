@@ -1,0 +1,123 @@
+# Copyright: (c) 2026, lockstep.gpu contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Our block in dnf's version lock file, and what others wrote around it. On dnf a lock is hold and pin in one.
+
+Format, of dnf-versionlock(8): a pattern a line, ``name-epoch:version-release.arch`` with globs; a leading "!" excludes; lines that
+start with "#" are comments. A package that is not installed is locked by it too. A whole pattern that does not split into the parts of
+a name is taken for a name, and then locks nothing.
+"""
+from __future__ import annotations
+
+import fnmatch
+import re
+
+from ansible_collections.lockstep.gpu.plugins.module_utils import parse_dnf, versions_rpm
+
+LOCKS_FILE = "/etc/dnf/plugins/versionlock.list"
+OWN_REPOSITORIES = "/etc/yum.repos.d/lockstep-gpu.repo"
+BEGIN, END = "# BEGIN lockstep.gpu", "# END lockstep.gpu"
+_BLOCK = re.compile(r"^%s\n(.*?)^%s(?:\n|\Z)" % (re.escape(BEGIN), re.escape(END)), re.MULTILINE | re.DOTALL)
+_EXACT = re.compile(r"(?P<name>[^\s*?\[\]!]+)-(?P<epoch>\d+):(?P<version>[^\s*?\[\]-]+)-(?P<release>[^\s*?\[\]-]+)\.(?P<arch>\*|i686)")
+_GLOB = re.compile(r"[*?\[]")
+
+
+def lock_of(key, version):
+    """The line that keeps a package of the state's table ("name" or "name:i686") at its version, whatever its architecture."""
+    name, _colon, arch = key.partition(":")
+    have = versions_rpm.parse(version)
+    return "%s-%d:%s-%s.%s" % (name, have.epoch, have.version, have.release, arch or "*")
+
+
+def guard_locks(part, pins):
+    """The lines for a slice's `guard`: names at the slice's version, whatever their release, also those that nobody has installed."""
+    lines = []
+    for name in part.get("guard") or []:
+        if name in pins:
+            continue
+        for glob in part.get("globs") or []:
+            epoch, colon, rest = glob.rpartition(":")
+            version, _dash, release = rest.partition("-")
+            lines.append("%s-%s:%s-%s.*" % (name, epoch if colon else "0", version, release or "*"))
+    return lines
+
+
+def render(slices, pins):
+    """Our whole block; "" where nothing is locked. pins: {name: version}, every exact lock."""
+    exact = [lock_of(name, pins[name]) for name in sorted(pins)]
+    guards = sorted({line for part in slices for line in guard_locks(part, pins)} - set(exact))
+    if not exact and not guards:
+        return ""
+    lines = [BEGIN, "# The exact versions of this node's stack. Changes are undone by the next run.", *exact]
+    lines += ["# What must not come at another version whenever it is installed.", *guards] if guards else []
+    return "\n".join([*lines, END]) + "\n"
+
+
+def own_block(text):
+    """Our block in the text of a lock file, with its marks; "" without one."""
+    found = _BLOCK.search(text)
+    return found.group() if found else ""
+
+
+def own_pins(text):
+    """{name: version} of the exact locks of our block, as render() takes them; guards are none."""
+    pins = {}
+    for line in own_block(text).splitlines():
+        found = _EXACT.fullmatch(line.strip())
+        if found:
+            key = found.group("name") if found.group("arch") == "*" else "%s:%s" % (found.group("name"), found.group("arch"))
+            pins[key] = versions_rpm.joined(found.group("epoch"), found.group("version"), found.group("release"))
+    return pins
+
+
+def foreign(text):
+    """[(line number, spec, whether it excludes)] of what others wrote."""
+    own = own_block(text)
+    if own:
+        # Lines keep their numbers.
+        text = text.replace(own, "\n" * own.count("\n"), 1)
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        word = line.split(" #")[0].strip()
+        if word and not word.startswith("#"):
+            found.append((number, word.lstrip("!"), word.startswith("!")))
+    return found
+
+
+def put_block(text, block):
+    """The text of a lock file with our block replaced, added, or for "" taken out."""
+    old = own_block(text)
+    if old:
+        return text.replace(old, block, 1)
+    mine, lines = {line for line in block.splitlines() if not line.startswith("#")}, text.splitlines()
+    # `dnf versionlock delete` drops all comments, our marks with them: what was our block is not somebody else's.
+    if sum(line.strip() in mine for line in lines) * 2 > len(mine):
+        lines = [line for line in lines if line.strip() not in mine]
+    kept = "".join(line + "\n" for line in lines)
+    return kept + block
+
+
+def held(packages, locks):
+    """Names of packages {key: {version, others, arch}} that a lock keeps at an installed version. locks: parse_dnf_versionlock()."""
+    found = set()
+    for lock in locks:
+        literal = _GLOB.split(lock["spec"], maxsplit=1)[0]
+        for key, package in packages.items():
+            name = key.partition(":")[0]
+            # fnmatch is slow, and hardly any lock is about this package.
+            if key not in found and package.get("version") and (name.startswith(literal) or literal.startswith(name) or literal[:1].isdigit()):
+                if any(parse_dnf.locked(lock, name, version, package.get("arch")) for version in [package["version"], *package.get("others", [])]):
+                    found.add(key)
+    return found
+
+
+def remedies(packages, locks, path=LOCKS_FILE):
+    """{name: what to do about it} of packages that others lock or exclude. locks: foreign()."""
+    found = {}
+    for number, spec, excludes in locks:
+        row = {"spec": spec, "exclude": False, "conditions": []}
+        for key, package in packages.items():
+            name = key.partition(":")[0]
+            if fnmatch.fnmatchcase(name, spec) or parse_dnf.names(row, name) or parse_dnf.locked(row, name, package["version"], package.get("arch")):
+                found.setdefault(key, "remove line %d of %s (%s%s)" % (number, path, "!" if excludes else "", spec))
+    return found
