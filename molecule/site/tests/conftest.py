@@ -51,10 +51,10 @@ def expected(name):
 @pytest.fixture
 def report(name):
     """What the last run reported about the node."""
-    return json.loads((REPORTS / "report.json").read_text(encoding="utf-8"))["nodes"][name]
+    return json.loads((REPORTS / "site-report.json").read_text(encoding="utf-8"))["nodes"][name]
 
 
 @pytest.fixture
 def plan(name):
     """What the check on the fresh node reported."""
-    return json.loads((REPORTS / "plan.json").read_text(encoding="utf-8"))["nodes"][name]
+    return json.loads((REPORTS / "site-plan.json").read_text(encoding="utf-8"))["nodes"][name]

@@ -1,0 +1,170 @@
+# Copyright: (c) 2026, lockstep.gpu contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A node of a vendor platform, and what its own tools say of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+
+import pytest
+from ansible_collections.lockstep.gpu.molecule.vendor import expected
+
+ROOT = pathlib.Path(os.environ["MOLECULE_PROJECT_DIRECTORY"])
+REPORTS = ROOT / ".lockstep" / "molecule"
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "platforms(*names): the platforms that a test is for")
+    config.addinivalue_line("markers", "many: too many or too long for CI; run by make test-all")
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.get_closest_marker("many") and not os.environ.get("LOCKSTEP_ALL"):
+            item.add_marker(pytest.mark.skip(reason="make test-all"))
+
+
+class Node:
+    """One node: the main job on it, the repositories that it is offered, and what dpkg, rpm, apt and dnf say."""
+
+    def __init__(self, host, folder):
+        self.host, self.name, self.path = host, host.backend.host, folder / "report.json"
+        self.platform = self.name[len("lockstep-"):].replace("-", "_")
+        self.rpm = self.platform.startswith("el")
+
+    # -- doing ------------------------------------------------------------------------------------------
+
+    def output(self, command):
+        """Standard output of a command that must succeed."""
+        done = self.host.run(command)
+        assert done.rc == 0, (command, done.rc, done.stdout, done.stderr)
+        return done.stdout
+
+    def play(self, playbook, *arguments, **variables):
+        """Run a playbook of the collection on this node: (exit status, all output)."""
+        variables = dict({"lockstep_report": str(self.path), "lockstep_hosts": self.name}, **variables)
+        done = subprocess.run(
+            ["ansible-playbook", "-i", str(ROOT / "molecule/inventory.yml"), "--limit", self.name + ",localhost", str(ROOT / "playbooks" / playbook),
+             "-e", json.dumps(variables), *arguments], cwd=ROOT, text=True, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        return done.returncode, done.stdout
+
+    def site(self, stack=None, *arguments, **variables):
+        """Run the main job, with the inventory's stack or another one (a name or a mapping)."""
+        if stack is not None:
+            variables["lockstep_stack"] = stack
+        return self.play("site.yml", *arguments, **variables)
+
+    def converge(self, stack=None, **variables):
+        """The main job, which must end well; a second run then changes nothing."""
+        status, output = self.site(stack, **variables)
+        assert status == 0, output
+        status, output = self.site(stack, **variables)
+        assert status == 0 and set(re.findall(r"changed=(\d+)", output)) == {"0"}, output
+
+    def offer(self, day, *options, repositories):
+        """The node's repositories become those of another day: options are those of tests/stubs/make.py."""
+        subprocess.run(["tools/stubs.sh", day, "--only", *repositories, *options], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+        self.links(day, repositories)
+
+    def links(self, day, repositories):
+        """Point the node's repositories to the folders of a day, and let it forget what it knew of them."""
+        self.output("sh -c '%s'" % "; ".join("ln -sfn /srv/stubs/%s/%s /srv/repos/%s" % (day, name, name) for name in repositories))
+        self.output("rm -rf /var/lib/apt/lists /var/cache/dnf")
+
+    def gpus(self, kind):
+        """Put other boards into the node."""
+        subprocess.run(["tools/node.sh", "gpus", self.name, kind], cwd=ROOT, check=True)
+
+    def upgrade(self):
+        """Upgrade the whole system, as its owner would."""
+        if self.rpm:
+            return self.output("dnf -y upgrade --refresh")
+        return self.output("sh -c 'apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -y -q dist-upgrade'")
+
+    # -- seeing -----------------------------------------------------------------------------------------
+
+    def report(self):
+        """What the last run wrote about the node."""
+        return json.loads(self.path.read_text(encoding="utf-8"))["nodes"][self.name]
+
+    def codes(self):
+        """Codes of the last run's findings."""
+        return {row["code"] for row in self.report()["findings"]}
+
+    def packages(self):
+        """{name: version} of what is installed, by dpkg-query or rpm; of several kernels all versions, joined by a space."""
+        if self.rpm:
+            rows = [line.split() for line in self.output("rpm -qa --qf '%{NAME} %{EVR}\\n'").splitlines()]
+        else:
+            text = self.output("dpkg-query -W -f '${Package} ${Version} ${db:Status-Status}\\n'")
+            rows = [line.split()[:2] for line in text.splitlines() if line.endswith(" installed")]
+        found = {}
+        for name, version in sorted(rows):
+            found[name] = "%s %s" % (found[name], version) if name in found else version
+        return found
+
+    def locked(self):
+        """What cannot move by the package manager's own word: holds of apt, version locks of dnf (names)."""
+        if self.rpm:
+            text = self.output("dnf -q versionlock list")
+            return {re.sub(r"-\d+:[^-]+-[^-]+$", "", line) for line in text.splitlines()}
+        return set(self.output("apt-mark showhold").split())
+
+    def kernel(self):
+        """The kernel that the stack is for."""
+        return expected.PLATFORMS[self.platform]["kernel"]
+
+    def module(self, kernel, field="version", name="nvidia"):
+        """A field of the module that modprobe would load into a kernel."""
+        shown = self.output("modprobe -S %s -n --show-depends %s" % (kernel, name))
+        path = re.findall(r"insmod (\S+)", shown)[-1]
+        return self.output("modinfo -F %s %s" % (field, path)).strip()
+
+    def asked(self, soname, function):
+        """What a library that the loader chose says of itself."""
+        script = "import ctypes; v = ctypes.c_int(); ctypes.CDLL('%s').%s(ctypes.byref(v)); print(v.value)" % (soname, function)
+        return int(self.output("python3 -c \"%s\"" % script))
+
+
+@pytest.fixture
+def node(host, tmp_path, request):
+    """The node as it is; tests that leave it changed use `changed`."""
+    found = Node(host, tmp_path)
+    marker = request.node.get_closest_marker("platforms")
+    if marker and found.platform not in marker.args:
+        pytest.skip("not for %s" % found.platform)
+    return found
+
+
+@pytest.fixture
+def changed(node):
+    """The node, to be changed: afterwards it gets its boards, its repositories and its stack back, which must be possible."""
+    yield node
+    variables = expected.PLATFORMS[node.platform]
+    node.links("today", variables["repositories"])
+    node.gpus(variables["kind"])
+    status, output = node.site()
+    assert status == 0, output
+
+
+@pytest.fixture
+def want(node):
+    """What the node must be, written by hand."""
+    return expected.PLATFORMS[node.platform]
+
+
+@pytest.fixture
+def plan(node):
+    """What the check on the fresh node reported."""
+    return json.loads((REPORTS / "vendor-plan.json").read_text(encoding="utf-8"))["nodes"][node.name]
+
+
+@pytest.fixture
+def first(node):
+    """What the first run reported about the node."""
+    return json.loads((REPORTS / "vendor-report.json").read_text(encoding="utf-8"))["nodes"][node.name]
