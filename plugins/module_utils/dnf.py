@@ -312,12 +312,8 @@ class Dnf:
         return sorted({str(row.getStream()) for row in self.base._moduleContainer.query(name, "", "", "", "")})
 
     def enable(self, spec):
-        """Enable a stream ("name:stream") for this base only; another one is reset first. Raises PackageError."""
-        name, _colon, stream = spec.partition(":")
-        now = self.stream_of(name)
+        """Enable a stream ("name:stream") for this base only, in place of another one (module_stream_switch). Raises PackageError."""
         try:
-            if now and now[0] == "enabled" and now[1] != stream:
-                modules.ModuleBase(self.base).reset([name])
             modules.ModuleBase(self.base).enable([spec])
         except (dnf.exceptions.Error, RuntimeError) as error:
             raise PackageError("module stream %s: %s" % (spec, error)) from error

@@ -103,33 +103,57 @@ class Limits:
                     found.append((shown, section, number, option, [word for word in re.split(r"[\s,]+", words) if word]))
         return found
 
-    def problem(self, key, versions):
-        """Why none of these versions can be had though repositories have them: a problem, None where nothing hides them."""
-        for version in versions:
-            if self._ask.exact(key, version, self.hidden):
-                return {"code": "package_held_by_user", "name": key, "message": "%s %s is kept from dnf by %s; take that out, or name another "
-                        "version in the stack" % (key, version, self.why(key, version) or "an exclude of the user")}
-        for version in versions:
-            if self._ask.exact(key, version, self.filtered):
-                return self._filtered(key, version)
-        return None
+    def problems(self, wanted):
+        """Why none of these versions can be had though repositories have them: ([problems], [keys that nothing hides]).
 
-    def _filtered(self, key, version):
-        """The problem of a package that modular filtering hides."""
-        streams, module = [], None
-        for row in self._ask.base._moduleContainer.getModulePackages():
-            names = {re.sub(r"\.[^.]+$", "", artifact) for artifact in row.getArtifacts()}
-            epoch, colon, rest = version.rpartition(":")
-            if "%s-%s:%s" % (key.partition(":")[0], epoch if colon else "0", rest) in names:
-                module = str(row.getName())
-                streams.append("%s:%s" % (module, row.getStream()))
-            elif module is None and any(name.startswith(key.partition(":")[0] + "-") for name in names):
-                module = str(row.getName())
+        wanted: {key: versions that repositories have, hidden or not}. What the user hides is told for each package, what modules hide once.
+        """
+        found, hidden, free = [], {}, []
+        for key, versions in wanted.items():
+            version = next((version for version in versions if self._ask.exact(key, version, self.hidden)), None)
+            filtered = next((version for version in versions if self._ask.exact(key, version, self.filtered)), None)
+            if version:
+                found.append({"code": "package_held_by_user", "name": key, "message": "%s %s is kept from dnf by %s; take that out, or name another "
+                              "version in the stack" % (key, version, self.why(key, version) or "an exclude of the user")})
+            elif filtered:
+                hidden[key] = filtered
+            else:
+                free.append(key)
+        return found + (self._filtered(hidden) if hidden else []), free
+
+    def _filtered(self, hidden):
+        """The problems of packages {key: version} that modular filtering hides: one for each module and way out."""
+        groups = {}
+        for key, version in hidden.items():
+            groups.setdefault(self._streams_of(key, version), []).append("%s %s" % (key, version))
+        # Where one stream has all of them, that is the answer.
+        common = {module: set.intersection(*[set(streams) for one, streams in groups if one == module and streams] or [set()]) for module, dummy in groups}
+        problems = {}
+        for (module, streams), names in groups.items():
+            streams = tuple(stream for stream in streams if stream in common[module]) or streams
+            problems.setdefault((module, streams), []).extend(names)
+        return [self._about_module(module, streams, names) for (module, streams), names in problems.items()]
+
+    def _about_module(self, module, streams, names):
         state, stream = self._ask.stream_of(module) if module else ("unknown", "")
         now = {"enabled": "its stream %s is enabled" % stream, "disabled": "the module is disabled"}.get(state, "none of its streams is enabled")
+        name = names[0].split()[0]
         if streams:
-            return {"code": "module_stream_not_enabled", "name": key, "message": "%s %s is filtered out by the module %s (%s); streams that have it: %s" % (
-                key, version, module, now, ", ".join(sorted(set(streams))))}
-        return {"code": "locked_version_gone_from_archive", "name": key, "message": (
-            "%s %s is in the repository, but filtered out: no stream of the module %s lists it (%s); module_hotfixes=1 in the repository's file "
-            "would show it" % (key, version, module, now))}
+            return {"code": "module_stream_not_enabled", "name": name, "message": "filtered out by the module %s (%s): %s; streams that have it: %s" % (
+                module, now, ", ".join(names), ", ".join(streams))}
+        return {"code": "locked_version_gone_from_archive", "name": name, "message": (
+            "in the repository, but filtered out, as no stream of the module %s lists it (%s): %s; module_hotfixes=1 in the repository's file "
+            "would show it" % (module, now, ", ".join(names)))}
+
+    def _streams_of(self, key, version):
+        """(module, streams that list this package); the module is that of another version where none lists this one, "" without any."""
+        name, streams, module = key.partition(":")[0], set(), ""
+        epoch, colon, rest = version.rpartition(":")
+        exact = "%s-%s:%s." % (name, epoch if colon else "0", rest)
+        for row in self._ask.base._moduleContainer.getModulePackages():
+            artifacts = [str(artifact) for artifact in row.getArtifacts()]
+            if any(artifact.startswith(exact) for artifact in artifacts):
+                streams.add("%s:%s" % (row.getName(), row.getStream()))
+            if not module and any(re.match(r"%s-\d+:" % re.escape(name), artifact) for artifact in artifacts):
+                module = str(row.getName())
+        return module, tuple(sorted(streams))

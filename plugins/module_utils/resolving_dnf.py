@@ -59,18 +59,17 @@ def stream_problem(ask, spec):
 
 
 def explain(ask, limits, slices, problems):
-    """Say of missing versions who hides them, or what the repositories have instead: the problems, one for each hidden name."""
+    """Say of missing versions who hides them, or what the repositories have instead."""
     wanted, found = {request["name"]: request["version"] for part in slices for request in part["requests"]}, []
     for problem in problems:
-        hidden = []
-        for name in problem["missing"]:
-            versions = [version for query in (limits.hidden, limits.filtered) for version in ask.versions([name], query).get(name, [])
-                        if re.fullmatch(wanted[name], version)]
-            hidden += [dict(row, component=problem["component"]) for row in [limits.problem(name, versions)] if row]
-        if not hidden:
+        hidden, free = limits.problems({name: [
+            version for query in (limits.hidden, limits.filtered) for version in ask.versions([name], query).get(name, [])
+            if re.fullmatch(wanted[name], version)] for name in problem["missing"]})
+        found += [dict(row, component=problem["component"]) for row in hidden]
+        if free and not hidden:
             problem["available"] = problem["available"] or resolving.similar(ask, problem["name"])
             problem["message"] += "; they have: %s" % (", ".join(problem["available"]) or "no such package")
-        found += hidden or [problem]
+            found.append(problem)
     return found
 
 
@@ -185,11 +184,11 @@ def solved(ask, limits, slices, targets, leaving, double):
     ask.only_own_excludes()
     try:
         outcome = ask.simulate(targets, leaving, double=double)
-        hidden = [limits.problem(key, [version_of(package)]) for key, package in outcome.installs.items()]
+        hidden = limits.problems({key: [version_of(package)] for key, package in outcome.installs.items()})[0]
     except PackageError:
         hidden = []
     modular = sorted(set(re.findall(r"package (\S+) .*is filtered out by modular filtering", words)))
-    problems = [problem for problem in hidden if problem] or [
+    problems = hidden or [
         {"code": "module_stream_not_enabled" if modular else "transaction_leaves_lock", "name": modular[0] if modular else slices[-1]["name"],
          "message": "dnf finds no way to install exactly this stack:\n" + words}]
     raise Refused(problems)
