@@ -143,7 +143,8 @@ def version(pattern: str, coarse: str, known: t.Callable[[knowledge.Facts, str],
                              known(facts, repr(value)))
         given = text(key, value, exact, facts)
         candidates = known(facts, given)
-        if re.search(r"[*?\[\]^<>=~!,|\s]", given):
+        # A tilde belongs to Ubuntu's kernels: 6.8.0-84.84~22.04.1.
+        if re.search(r"[*?\[\]^<>=~!,|\s]", given) and not re.fullmatch(pattern, given):
             raise StackError(key, "'%s' is a pattern or a range, not an exact version" % given, candidates)
         if re.fullmatch(pattern, given) and not _is_prefix(given, candidates):
             return given
@@ -218,7 +219,7 @@ CUDA = version(r"\d{1,2}\.\d{1,2}\.\d{1,2}", r"\d{1,2}(\.\d{1,2})?", known_cuda)
 CUDA_SERIES = version(r"\d{1,2}\.\d{1,2}", r"\d{1,2}(\.\d{1,2}){0,2}", nothing_known)
 NCCL = version(r"\d+\.\d+\.\d+", r"\d+(\.\d+)?", known_nccl)
 KERNEL = version(r"\d+\.\d+\.\d+[-+_][\w.+-]*[a-z][\w.+-]*", r"\d+(\.\d+){0,2}([-+_][\w.+-]+)?", known_kernels)
-KERNEL_PACKAGE = version(r"(\d+:)?\d[\w.+]*(-[\w.+]+)+", r"(\d+:)?\d[\w.+]*", known_kernel_packages)
+KERNEL_PACKAGE = version(r"(\d+:)?\d[\w.+]*(-[\w.+]+(~[\w.+]+)*)+", r"(\d+:)?\d[\w.+]*", known_kernel_packages)
 PLAIN = version(r"(\d+:)?\d+\.\d+(\.\d+)*([-+][\w.+-]+)?", r"\d+", nothing_known)
 OFED = version(r"\d+\.\d+(\.\d+)*(-[\w.]+)?", r"\d+", known_ofed)
 MANAGED = version(r"auto|none|\d{3}\.\d{2,3}(\.\d{2})?", r"\d{3}(\.\d{1,3})?", known_drivers)

@@ -169,3 +169,14 @@ def test_every_known_driver_version_is_exact(version):
                                    {"os": "debian-13", "expect": {"gpus": 10 ** 5000}}], ids=["driver", "release", "key", "count"])
 def test_a_number_that_python_refuses_to_print_is_refused(value):
     assert refused(value, exact=False).code == "stack_invalid"
+
+
+@pytest.mark.parametrize("version, exact", [
+    ("6.8.0-84.84~22.04.1", True), ("6.8.0-84.84", True), ("~6.8.0-84", False), ("6.8.0~", False), ("6.8.0-84.84~22.04.*", False)])
+def test_a_tilde_belongs_to_ubuntu_s_kernels(version, exact):
+    mapping = {"os": "ubuntu-22.04", "kernel": {"release": "6.8.0-84-generic", "package_version": version}}
+    if exact:
+        assert stack.expand(mapping)["kernel"]["package_version"] == version
+    else:
+        with pytest.raises(stack.StackError):
+            stack.expand(mapping)
