@@ -37,12 +37,12 @@ def read_text(path):
         return None
 
 
-def write_atomically(path, text):
-    """Replace a file's content in one step, so that a killed run leaves the old or the new one."""
+def write_atomically(path, content):
+    """Replace a file's content (text or bytes) in one step, so that a killed run leaves the old or the new one."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".lockstep-")
-    with os.fdopen(handle, "w", encoding="utf-8") as out:
-        out.write(text)
+    with os.fdopen(handle, "wb") as out:
+        out.write(content if isinstance(content, bytes) else content.encode("utf-8"))
         out.flush()
         os.fsync(out.fileno())
     os.chmod(temporary, 0o644)

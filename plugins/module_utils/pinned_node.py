@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 
-from ansible_collections.lockstep.gpu.plugins.module_utils import acting, closure, pinning
+from ansible_collections.lockstep.gpu.plugins.module_utils import acting, closure, pinning, repository_keys
 from ansible_collections.lockstep.gpu.plugins.module_utils.run import find_tool
 
 # Each has what pinning.py lists at its top.
@@ -21,9 +21,9 @@ def backend_for(manager):
 
 
 class Node:
-    """What one call knows and wants; every method is one step."""
+    """What one call knows and wants; every method is one step. fetch(address) gets a repository's key, as bytes."""
 
-    def __init__(self, run, params, backend):
+    def __init__(self, run, params, backend, fetch=None):
         self.run = run
         self.backend = backend
         self.slices = params["slices"]
@@ -32,7 +32,8 @@ class Node:
         sources = params["repositories"]
         if sources is None:
             sources = acting.read_text(backend.SOURCES_FILE) or ""
-        self.settings = {"sources": sources, "keys": []}
+        # Before anything else: a repository that somebody else signs is no repository.
+        self.settings = {"sources": sources, "keys": repository_keys.load(params.get("keys") or [], fetch, backend.KEY_FORM)}
         self.alternatives = params["alternatives"]
         self.rows, self.removed = params["closure"], params["removed"]
         backend.wait_for_lock()
@@ -103,6 +104,7 @@ class Node:
         todo = [{"action": "configure_packages", "target": name} for name in self.broken()]
         if acting.DkmsGuard().ours():
             todo.append({"action": "remove_guard", "target": acting.DKMS_GUARD})
+        todo += [{"action": "configure_repository", "target": row["path"]} for row in repository_keys.due(self.settings["keys"])]
         if (acting.read_text(self.backend.SOURCES_FILE) or "") != self.settings["sources"]:
             todo.append({"action": "configure_repository", "target": self.backend.SOURCES_FILE})
         todo += [{"action": row["action"], "target": row["target"]} for row in self.backend.settings_due(self.run, self.slices)]
@@ -122,6 +124,8 @@ class Node:
         parts = [(what + " packages", before, after), ("holds", "", "".join("hold %s\n" % name for name in self.unheld()))]
         parts += [("alternative " + name, now + "\n", path + " (manual)\n") for name, (now, path) in self.unselected().items()]
         parts += [(row["target"], row["before"], row["after"]) for row in self.backend.settings_due(self.run, self.slices)]
+        parts += [(row["path"], repository_keys.shown(row["now"]) if row["now"] != row["fingerprints"] else "key in another form or state\n",
+                   repository_keys.shown(row["fingerprints"])) for row in repository_keys.due(self.settings["keys"])]
         parts.append((self.backend.SOURCES_FILE, acting.read_text(self.backend.SOURCES_FILE) or "", self.settings["sources"]))
         return [{"before_header": header, "after_header": header, "before": before, "after": after}
                 for header, before, after in parts if before != after]

@@ -22,8 +22,8 @@ Functions
 - ``pin_text(slices, pins) -> text``: what that part has to be for these exact pins, and the slices' guard and away.
 - ``settings_due(run, slices) -> [{action, target, before, after}]``: what else has to be set on the node (module streams).
 - ``resolve_aside(run, slices, settings, packages, own_pins, theirs) -> {closure, removed, targets}``: the joint closure,
-  from the archives, with nothing changed on the node. settings: ``{sources: text of SOURCES_FILE, keys: [{path, content
-  (bytes as they will lie there), ...}]}``. closure: rows as closure.close() and closure.place() make them. Raises
+  from the archives, with nothing changed on the node. settings: ``{sources: text of SOURCES_FILE, keys: rows of
+  repository_keys.load()}``. closure: rows as closure.close() and closure.place() make them. Raises
   Refused with every problem found.
 - ``finish(run, packages, slices)``: what an interrupted run left; must not raise for the package manager's failures.
 - ``install(run, slices, settings, wanted, pins)``: write settings and pins, then make wanted true. wanted: ``{ask: {name:
@@ -40,7 +40,7 @@ import shutil
 import tempfile
 import time
 
-from ansible_collections.lockstep.gpu.plugins.module_utils import apt, apt_pins, closure, resolving, versions
+from ansible_collections.lockstep.gpu.plugins.module_utils import apt, apt_pins, closure, repository_keys, resolving, versions
 from ansible_collections.lockstep.gpu.plugins.module_utils.acting import Refused, read_text, set_file, write_atomically
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_apt import OWN_PREFERENCES, OWN_SOURCES, parse_own_pins
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_dpkg import (
@@ -89,7 +89,8 @@ def resolve_aside(run, slices, settings, packages, own_pins, theirs):
     """resolve() in a private copy of apt's lists and settings: reads the archives, changes nothing on the node."""
     folder = tempfile.mkdtemp(prefix="lockstep-apt-")
     try:
-        ask = apt.Apt(run, apt.overlay(folder, settings["sources"]), os.path.join(folder, "preferences.d"))
+        sources = repository_keys.aside(settings["sources"], settings["keys"], os.path.join(folder, "keys"))
+        ask = apt.Apt(run, apt.overlay(folder, sources), os.path.join(folder, "preferences.d"))
         ask.update()
         return resolving.resolve(ask, slices, packages, own_pins, theirs)
     finally:
@@ -120,6 +121,7 @@ def wait_for_lock(path=DPKG_LOCK, seconds=600):
 
 def settle(_run, slices, settings, pins):
     """Write the files of a stack whose packages are all there."""
+    repository_keys.place(settings["keys"])
     set_file(SOURCES_FILE, settings["sources"])
     set_file(PINS_FILE, pin_text(slices, pins))
 
@@ -130,6 +132,7 @@ def install(run, slices, settings, wanted, pins):
     Raises Refused (before a change of packages) or apt.AptError.
     """
     ask = apt.Apt(run)
+    repository_keys.place(settings["keys"])
     sources_changed = set_file(SOURCES_FILE, settings["sources"])
     before = read_text(PINS_FILE)
     write_atomically(PINS_FILE, pin_text(slices, pins))

@@ -179,11 +179,13 @@ options:
     default: []
     suboptions:
       path:
-        description: Where the key lies on the node, as O(repositories) names it.
+        description: Where the key has to lie on the node, as O(repositories) names it.
         type: path
         required: true
       key:
-        description: The key itself in ASCII armour, an absolute path on the node, or an C(https) address.
+        description:
+          - The key itself in ASCII armour, an absolute path on the node, or an address, which the node fetches it from.
+          - It is not fetched while the right key lies at O(keys[].path).
         type: str
         required: true
       fingerprints:
@@ -262,9 +264,21 @@ broken:
 import os
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.urls import fetch_url
 
-from ansible_collections.lockstep.gpu.plugins.module_utils import acting, closure, pinned_node
+from ansible_collections.lockstep.gpu.plugins.module_utils import acting, closure, pinned_node, repository_keys
 from ansible_collections.lockstep.gpu.plugins.module_utils.run import CommandError, Runner
+
+
+def fetcher(module):
+    """A function of an address: what is there, as bytes, through the proxies of the environment. It raises OSError."""
+
+    def fetch(address):
+        answer, info = fetch_url(module, address, timeout=30)
+        if info["status"] != 200 or answer is None:
+            raise OSError("%s" % info["msg"])
+        return answer.read(repository_keys.LIMIT)
+    return fetch
 
 
 def main():
@@ -312,7 +326,7 @@ def main():
     try:
         backend = pinned_node.backend_for(module.params["manager"])
         backend.prepare(module)
-        node = pinned_node.Node(Runner(module), module.params, backend)
+        node = pinned_node.Node(Runner(module), module.params, backend, fetcher(module))
         module.exit_json(**pinned_node.run_state(module, node))
     except acting.Refused as error:
         module.fail_json(msg="Nothing was installed. %s" % error, problems=error.problems)
