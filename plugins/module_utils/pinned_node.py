@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import re
 
-from ansible_collections.lockstep.gpu.plugins.module_utils import acting, closure, pinning, repository_keys
+from ansible_collections.lockstep.gpu.plugins.module_utils import acting, closure, pinning, pinning_dnf, repository_keys
 from ansible_collections.lockstep.gpu.plugins.module_utils.run import find_tool
 
 # Each has what pinning.py lists at its top.
-BACKENDS = {"apt": pinning}
+BACKENDS = {"apt": pinning, "dnf": pinning_dnf}
 
 
 def backend_for(manager):

@@ -4,11 +4,12 @@
 """One call of pinned_packages, on a package manager that is a table."""
 from __future__ import annotations
 
+import inspect
 import types
 
 import pytest
 
-from ansible_collections.lockstep.gpu.plugins.module_utils import acting, pinned_node, versions
+from ansible_collections.lockstep.gpu.plugins.module_utils import acting, pinned_node, pinning, versions
 
 NCCL = {"name": "nccl", "version": "2.22.3", "pattern": r"2\.22\.3-.+", "sources": [], "names": ["libnccl.*"], "one_names": ["libnccl.*"],
         "requests": [{"name": "libnccl2", "version": r"2\.22\.3-.+"}], "guard": ["libnccl-dev"]}
@@ -138,7 +139,20 @@ def test_versions_that_lie_side_by_side_are_no_upgrade(tmp_path):
     assert [due["change"] for due in call.due()] == ["keep"]
 
 
-@pytest.mark.parametrize("manager, tool, expected", [("auto", "/usr/bin/apt-get", "apt"), ("apt", None, "apt")])
+@pytest.mark.parametrize("manager, tool, expected", [
+    ("auto", "/usr/bin/apt-get", "apt"), ("auto", None, "dnf"), ("apt", None, "apt"), ("dnf", "/usr/bin/apt-get", "dnf")])
 def test_the_backend_is_the_nodes(monkeypatch, manager, tool, expected):
     monkeypatch.setattr(pinned_node, "find_tool", lambda name: tool)
     assert pinned_node.backend_for(manager) is pinned_node.BACKENDS[expected]
+
+
+@pytest.mark.parametrize("name", sorted(pinned_node.BACKENDS))
+def test_every_backend_has_what_the_list_says(name):
+    """The list is the docstring of pinning.py; the numbers of arguments are apt's."""
+    here = pinned_node.BACKENDS[name]
+    assert here.KEY_FORM in ("binary", "armoured") and here.SOURCES_FILE.startswith("/") and here.PINS_FILE.startswith("/") and here.PIN_ACTION
+    for word in ("compare", "prepare", "wait_for_lock", "state", "pins_now", "pin_text_now", "pin_text", "settings_due", "resolve_aside", "finish",
+                 "install", "settle", "hold"):
+        needed = [one for one in inspect.signature(getattr(here, word)).parameters.values() if one.default is one.empty]
+        model = [one for one in inspect.signature(getattr(pinning, word)).parameters.values() if one.default is one.empty]
+        assert len(needed) == len(model), word
