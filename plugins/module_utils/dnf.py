@@ -29,6 +29,7 @@ try:
     import dnf.util
     import dnf.yum.rpmtrans as rpmtrans
     import hawkey
+    import rpm
     HAS_DNF = True
     _Display = rpmtrans.TransactionDisplay
 except ImportError:
@@ -60,7 +61,9 @@ class Words(logging.Handler):
         self.lines = []
 
     def emit(self, record):
-        self.lines.append(record.getMessage())
+        # Some plugins fail where there is no command line; dnf logs that and goes on.
+        if "Traceback (most recent" not in record.getMessage():
+            self.lines.append(record.getMessage())
 
     def listen(self):
         """Take what dnf's loggers say, and keep it off the terminal."""
@@ -364,6 +367,8 @@ class Dnf:
         words, display = Words().listen(), Display()
         base = self.base
         base._goal = goal
+        # What a killed transaction left twice may be installed once more while the other one ends: for rpm it is already there.
+        base._rpm_probfilter.add(rpm.RPMPROB_FILTER_REPLACEPKG)
         try:
             base.resolve(allow_erasing=True)
             coming = list(base.transaction.install_set)

@@ -226,6 +226,8 @@ def resolve(ask, limits, system, slices, packages, own_pins, theirs, begun):
     targets.update({name: version for name, version in follow.items() if name not in candidates}, **plugin_target(ask, system))
     restrict(ask, slices, targets, candidates)
     double = doubles(ask, slices, targets, begun)
+    for key, ending in double.items():
+        packages[key]["version"] = next(version for version in closure.versions_of(packages[key]) if version not in map(version_of, ending))
     leaving = removable(ask, targets, candidates, double)
     outcome = solved(ask, limits, slices, targets, leaving, double)
     meta = {key: metadata(package) for key, package in outcome.installs.items()}
