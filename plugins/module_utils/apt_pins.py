@@ -12,7 +12,7 @@ from __future__ import annotations
 import fnmatch
 import re
 
-from ansible_collections.lockstep.gpu.plugins.module_utils.parse_apt import OWN_PRIORITY
+from ansible_collections.lockstep.gpu.plugins.module_utils.parse_apt import OWN_PREFERENCES, OWN_PRIORITY, parse_preferences
 
 HEAD = "# Written by lockstep.gpu: the exact versions of this node's stack. Changes are undone by the next run.\n"
 NEVER = -1
@@ -42,6 +42,13 @@ def guard(slices):
             found += [stanza(part["guard"], "version " + glob, OWN_PRIORITY) for glob in part["globs"]]
             found.append(stanza(part["guard"], "version *", NEVER))
     return found
+
+
+def unguarded(slices, pins):
+    """Package fields of guard and away that our own preferences file lacks; pins: rows of parse_apt.parse_preferences()."""
+    there = {(pin["package"], pin["pin"], pin["priority"]) for pin in pins if pin["file"] == OWN_PREFERENCES}
+    wanted = parse_preferences("==> %s <==\n%s" % (OWN_PREFERENCES, "\n".join(away(slices) + guard(slices)))).value
+    return list(dict.fromkeys(pin["package"] for pin in wanted if (pin["package"], pin["pin"], pin["priority"]) not in there))
 
 
 def is_away(slices, name):

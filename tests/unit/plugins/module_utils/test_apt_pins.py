@@ -50,6 +50,13 @@ def test_what_keeps_away_stands_behind_what_is_exact():
         ("nvidia-imex* libnvsdm*", "version 580.126.20-*", 1001), ("nvidia-imex* libnvsdm*", "version *", -1)]
 
 
+def test_what_our_file_does_not_guard_is_told():
+    pins = parse_preferences("==> %s <==\n%s" % (OWN_PREFERENCES, apt_pins.render([FABRIC], {"a": "1"}))).value
+    assert apt_pins.unguarded([FABRIC], pins) == [] and apt_pins.unguarded([], []) == []
+    assert apt_pins.unguarded([FABRIC], [dict(pin, file="/etc/apt/preferences.d/mine") for pin in pins]) == ["nvidia-imex*", "nvidia-imex* libnvsdm*"]
+    assert apt_pins.unguarded([dict(FABRIC, globs=["580.159.03-*"])], pins) == ["nvidia-imex* libnvsdm*"]
+
+
 def test_patterns_are_no_pins_of_packages():
     assert parse_own_pins(apt_pins.render([FABRIC], {"nvidia-imex": "580.126.20-1"})) == {"nvidia-imex": "580.126.20-1"}
 
