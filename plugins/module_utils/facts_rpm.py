@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 
 from ansible_collections.lockstep.gpu.plugins.module_utils import capture_rpm, parse_dnf, parse_dnf_plan, parse_dnf_run, parse_kernel
-from ansible_collections.lockstep.gpu.plugins.module_utils import parse_apt_run, parse_module_result, parse_rpm, parse_rpm_kernels
-from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed, shown
+from ansible_collections.lockstep.gpu.plugins.module_utils import parse_apt_run, parse_module_result, parse_rpm, parse_rpm_kernels, versionlocks
+from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed, shown, split_files
 from ansible_collections.lockstep.gpu.plugins.module_utils.probe_kinds import Function, Recorded, Special
 
 _ASKED = ("kmod-nvidia*", "nvidia-driver", "kernel", "kernel-core", "kernel-devel")
@@ -41,7 +41,8 @@ def section(reader):
     config: parse_dnf.parse_dnf_config(); sources: repositories, options.gpgcheck "0" where signatures are not checked;
     available: {name: [versions, newest first]} of what repositories have, None for a list of updates only; kmods: precompiled modules, as
     parse_rpm_kernels.kmods() says, with `installed`; problems: of runs, rows of parse_dnf_run.parse_dnf_run();
-    transaction: parse_dnf_plan.parse_dnf_plan().
+    transaction: parse_dnf_plan.parse_dnf_plan(); own_pins, own_pin_text, own_sources: as _own() says.
+    A package's hold is True where a version lock keeps it, False where none does, None where nobody looked.
     """
     listing = reader.told("rpm_list", _listing)
     found = _answers(reader)
@@ -58,6 +59,11 @@ def section(reader):
                    problems=found["problems"],
                    available=None if offered is None or found["updates_only"] else _available(offered),
                    kmods=None if listing is None and offered is None else kmods)
+    manager.update(_own(reader))
+    if part.get("packages") and found["locks"] is not None:
+        held = versionlocks.held(part["packages"], found["locks"])
+        for name, package in part["packages"].items():
+            package["hold"] = name in held
     if found["repos"] is not None:
         manager["sources"] = _sources(found["repos"], found["config"])
     if found["problems"]:
@@ -67,6 +73,25 @@ def section(reader):
     if found["plan"] is not None:
         manager["transaction"] = _with_old(found["plan"], part.get("packages") or {})
     return dict(part, package_manager=manager)
+
+
+def _own(reader):
+    """What we wrote ourselves, by the node's files: own_pins {name: version}, own_pin_text and own_sources, None without such a file.
+
+    Nothing where nobody looked.
+    """
+    part, locks, repos = {}, reader.seen("dnf_versionlock"), reader.seen("dnf_repos")
+    if locks and (locks.rc == 0 or _no_file(reader, "dnf_versionlock")):
+        text = _file(locks, versionlocks.LOCKS_FILE) or ""
+        part = {"own_pins": versionlocks.own_pins(text), "own_pin_text": versionlocks.own_block(text)}
+    if repos and repos.rc == 0:
+        part["own_sources"] = _file(repos, versionlocks.OWN_REPOSITORIES)
+    return part
+
+
+def _file(seen, path):
+    """The content of one file of a probe that prints several with their paths; None when it is not among them."""
+    return dict(split_files(seen.out).value or []).get(path)
 
 
 def _answers(reader):

@@ -13,7 +13,7 @@ import re
 from ansible_collections.lockstep.gpu.plugins.module_utils import versions_rpm
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed, not_understood
 
-RPM_FORMAT = "%{NAME}\\t%{EPOCH}\\t%{VERSION}\\t%{RELEASE}\\t%{ARCH}\\n"
+RPM_FORMAT = "%{NAME}\\t%{EPOCH}\\t%{VERSION}\\t%{RELEASE}\\t%{ARCH}\\t%{SOURCERPM}\\n"
 ARCHES = ("x86_64", "x86_64_v2", "aarch64", "noarch", "i386", "i486", "i586", "i686", "armv7hl", "ppc64le", "s390x", "riscv64", "src", "nosrc",
           "(none)")
 _ARCH = "|".join(map(re.escape, ARCHES))
@@ -22,6 +22,7 @@ _PART = r"[A-Za-z0-9._+~^]+"
 # The name comes last to its end: a kmod's name has versions in it.
 _NEVRA = re.compile(r"(?:(?P<first>\d+):)?(?P<name>%s)-(?:(?P<epoch>\d+|\(none\)):)?(?P<version>%s)-(?P<release>%s?)\.(?P<arch>%s)" % (
     _NAME, _PART, _PART, _ARCH), re.ASCII)
+_SOURCE = re.compile(r"(?P<name>%s)-%s-%s\.(?:no)?src\.rpm" % (_NAME, _PART, _PART), re.ASCII)
 _NAME_ARCH = re.compile(r"(?P<name>%s)\.(?P<arch>%s)" % (_NAME, _ARCH), re.ASCII)
 _NOT_INSTALLED = re.compile(r"package (\S+) is not installed|(?:no package matches|No matching packages? for) (\S+)")
 # Headings of tables whose rows are installed; all other tables show what a repository has.
@@ -49,8 +50,8 @@ INTERESTING = re.compile(
 def parse_rpm_list(text):
     """A list of installed packages to {rows: [{name, epoch, version, release, arch, repo}], absent: [names]}.
 
-    One package a line, in columns ("name epoch version release arch" with blanks, tabs, commas or bars between, epoch or
-    release or arch left out) or as rpm prints names (nvidia-driver-3:550.54.15-1.el9.x86_64, also with --last's dates); or the
+    One package a line, in columns ("name epoch version release arch source" with blanks, tabs, commas or bars between; epoch,
+    release, arch or source left out) or as rpm prints names (nvidia-driver-3:550.54.15-1.el9.x86_64, also with --last's dates); or the
     tables of `dnf list installed` and `zypper search -s`. absent: what rpm says is not installed. A value that is not there is
     None; an epoch of 0 and "(none)" are None.
     """
@@ -145,7 +146,12 @@ def nevra(word):
 
 
 def _columns(words):
-    """A row of columns: name [epoch] version [release] [arch]."""
+    """A row of columns: name [epoch] version [release] [arch [source]]; only a row with a source has one, by its name."""
+    source = _SOURCE.fullmatch(words[-1])
+    if len(words) > 3 and (source or words[-2] in ARCHES and words[-1] == "(none)"):
+        # Keys of signatures, and what was built by other means, have no source.
+        row = _columns(words[:-1])
+        return row and dict(row, source=source.group("name") if source else None)
     name, rest = words[0], words[1:]
     if not re.fullmatch(_NAME, name, re.ASCII):
         return None
@@ -201,17 +207,18 @@ def packages(rows, chosen=INTERESTING.fullmatch):
     A key is the name, with ":i686" for 32-bit packages beside 64-bit ones. Of several versions of one package (kernels) the
     newest counts; the others are listed under `others`, newest first.
     """
-    versions, arches = {}, {}
+    versions, arches, sources = {}, {}, {}
     wide = any(row["arch"] in ("x86_64", "aarch64") for row in rows)
     for row in rows:
         if chosen(row["name"]):
             key = "%s:%s" % (row["name"], row["arch"]) if wide and row["arch"] in _32_BIT else row["name"]
             versions.setdefault(key, set()).add(evr(row))
             arches[key] = row["arch"] or arches.get(key)
+            sources[key] = row.get("source") or sources.get(key)
     table = {}
     for key, found in versions.items():
         newest, *others = sorted(found, key=versions_rpm.sort_key, reverse=True)
-        table[key] = {"version": newest, "arch": arches[key], "source": None, "source_version": newest, "status": "installed", "hold": None,
+        table[key] = {"version": newest, "arch": arches[key], "source": sources[key], "source_version": newest, "status": "installed", "hold": None,
                       "auto": None}
         if others:
             table[key]["others"] = others
