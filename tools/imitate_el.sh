@@ -103,6 +103,8 @@ imitate() {
   base_packages "$point"
   alternatives
   no_dpkg
+  # EL's folder of libraries, which Debian's loader does not look into.
+  echo /usr/lib64 >/etc/ld.so.conf.d/lib64.conf
   # As EL ships them.
   printf '[main]\nenabled=false\n' | write /etc/dnf/plugins/local.conf
   write /etc/dnf/dnf.conf <<END

@@ -28,5 +28,11 @@ else:
   DOCKER_HOST=$(tools/engine.sh start)
   export DOCKER_HOST
   arguments+=(-i inventories/demo --limit "$node" -e "lockstep_stack=$stack")
+  case $platform in
+    debian12 | debian13) ;;
+    *) say "$node is an imitation of $platform, and its repositories are stubs (docs/testing.md)"
+      arguments+=(-e "lockstep_platform=$platform" -e @molecule/group_vars/vendor.yml
+        -e "lockstep_stub_fingerprint=$(cat "$state/stubs/today/key.fingerprint")") ;;
+  esac
 fi
 exec ansible-playbook "${arguments[@]}" site.yml "$@"

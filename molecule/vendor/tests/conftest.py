@@ -10,9 +10,10 @@ import os
 import pathlib
 import re
 import subprocess
+import sys
 
+import expected
 import pytest
-from ansible_collections.lockstep.gpu.molecule.vendor import expected
 
 ROOT = pathlib.Path(os.environ["MOLECULE_PROJECT_DIRECTORY"])
 REPORTS = ROOT / ".lockstep" / "molecule"
@@ -76,6 +77,24 @@ class Node:
         self.output("sh -c '%s'" % "; ".join("ln -sfn /srv/stubs/%s/%s /srv/repos/%s" % (day, name, name) for name in repositories))
         self.output("rm -rf /var/lib/apt/lists /var/cache/dnf")
 
+    def bystander(self, version):
+        """Somebody's own repository offers one package at this version; the first time it is made known to the node, and installed."""
+        day = "bystander-%s-%s" % ("rpm" if self.rpm else "deb", version)
+        subprocess.run([sys.executable, "molecule/vendor/files/bystander.py", "rpm" if self.rpm else "deb", version, ".lockstep/stubs/%s/bystander" % day],
+                       cwd=ROOT, check=True)
+        self.links(day, ["bystander"])
+        if self.host.file("/etc/lockstep-bystander").exists:
+            return
+        if self.rpm:
+            self.output("sh -c \"printf '[bystander]\\nname=bystander\\nbaseurl=file:///srv/repos/bystander\\ngpgcheck=1\\n"
+                        "gpgkey=file:///srv/repos/key.asc\\n' > /etc/yum.repos.d/bystander.repo\"")
+            self.output("dnf -y install lockstep-bystander")
+        else:
+            self.output("sh -c \"printf 'Types: deb\\nURIs: file:/srv/repos/bystander\\nSuites: ./\\nSigned-By: /srv/repos/key.gpg\\n'"
+                        " > /etc/apt/sources.list.d/bystander.sources\"")
+            self.output("sh -c 'apt-get -q update && apt-get -y -q install lockstep-bystander'")
+        self.output("touch /etc/lockstep-bystander")
+
     def gpus(self, kind):
         """Put other boards into the node."""
         subprocess.run(["tools/node.sh", "gpus", self.name, kind], cwd=ROOT, check=True)
@@ -129,6 +148,31 @@ class Node:
         """What a library that the loader chose says of itself."""
         script = "import ctypes; v = ctypes.c_int(); ctypes.CDLL('%s').%s(ctypes.byref(v)); print(v.value)" % (soname, function)
         return int(self.output("python3 -c \"%s\"" % script))
+
+    def library_file(self, soname):
+        """The file behind a library that the loader takes."""
+        found = re.search(r"^\s*%s \(.*x86-64.*\) => (\S+)$" % re.escape(soname), self.output("ldconfig -p"), re.MULTILINE)
+        return self.output("readlink -f " + found.group(1)).strip()
+
+    def loaded_library(self):
+        """The version of the libcuda that programs get."""
+        return self.library_file("libcuda.so.1").rsplit(".so.", 1)[1]
+
+    def driver_versions(self):
+        """The upstream versions of everything that is there of the driver and its fabric."""
+        names = re.compile(r"(lib)?nvidia-(?!container|settings).+|libnvsdm(-\d+)?|kmod-nvidia-.+|xserver-xorg-video-nvidia.*|libcuda1?|cuda-drivers.*")
+        return {version.split(":")[-1].split("-")[0] for name, version in self.packages().items() if names.fullmatch(name)}
+
+    def logged_installs(self):
+        """["name=version"] of all that was installed, by dpkg's log or dnf's history; but for the test's own package."""
+        if self.rpm:
+            text = self.output("sh -c 'for id in $(dnf -q history list | grep -oE \"^ +[0-9]+\"); do dnf -q history info $id; done'")
+            rows = [re.sub(r"^\s+(Install|Upgrade|Downgrade)\s+(\S+)\s.*", r"\2", line) for line in text.splitlines()
+                    if re.match(r"\s+(Install|Upgrade|Downgrade) ", line)]
+            return [re.sub(r"^(.+)-((?:\d+:)?[^-]+-[^-]+)\.\w+$", r"\1=\2", row) for row in rows if "bystander" not in row]
+        log = self.output("grep -hE ' (install|upgrade) ' /var/log/dpkg.log")
+        rows = [line.split() for line in log.splitlines()]
+        return ["%s=%s" % (row[3].split(":")[0], row[5]) for row in rows if "bystander" not in row[3]]
 
 
 @pytest.fixture

@@ -1,0 +1,39 @@
+# Copyright: (c) 2026, lockstep.gpu contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The same stack on nodes with other boards: the flavour and the fabric's packages follow the hardware."""
+
+from __future__ import annotations
+
+import pytest
+
+# kind: (the module's licence by modinfo, parts of the fabric that it must have)
+KINDS = {
+    "none": ("Dual MIT/GPL", set()),
+    "v100": ("NVIDIA", set()),
+    "a100": ("Dual MIT/GPL", {"manager", "nscq"}),
+    "h100": ("Dual MIT/GPL", {"manager", "nscq"}),
+    "b200": ("Dual MIT/GPL", {"manager", "nscq", "nvlsm"}),
+}
+
+
+@pytest.mark.many
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_node_gets_what_its_boards_need(changed, want, kind):
+    node, (licence, parts) = changed, KINDS[kind]
+    node.gpus(kind)
+    node.converge(want["by_gpus"])
+    assert node.module(node.kernel(), "license") == licence
+    names = {part: name for part, name in want["fabric"].items() if name in node.packages()}
+    assert set(names) == parts
+    assert {node.packages()[name].split(":")[-1].split("-")[0] for part, name in names.items() if part != "nvlsm"} <= {want["by_gpus"]["driver"]["version"]}
+
+
+def test_an_unknown_board_is_refused(changed):
+    """Before any change, and with the line to add."""
+    changed.gpus("unknown")
+    before = changed.packages()
+    status, output = changed.site()
+    assert status != 0 and changed.report()["verdict"] == "blocked", output
+    assert "gpu_unknown" in changed.codes() and "10de:fffe" in output
+    assert changed.packages() == before

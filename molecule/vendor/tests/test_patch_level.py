@@ -1,0 +1,15 @@
+# Copyright: (c) 2026, lockstep.gpu contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Another patch level of the branch: driver, module, libraries and the fabric move together, there and back."""
+
+from __future__ import annotations
+
+
+def test_there_and_back(changed, want):
+    node, versions = changed, want["patch_levels"]
+    for version in versions:
+        node.converge(want["stack"](version))
+        assert node.driver_versions() == {version}
+        assert node.module(node.kernel()) == version
+        assert node.loaded_library() == version
