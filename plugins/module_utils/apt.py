@@ -199,7 +199,7 @@ def overlay(folder, own_sources):
     The node's own lists, pins and caches are not touched; its lists are linked in, so that a fresh one is not
     downloaded again. Our own pins are left out: they say what was, not what is wanted.
     """
-    for name in ("lists/partial", "cache/archives/partial", "sources.list.d", "preferences.d"):
+    for name in ("lists/partial", "cache/archives/partial", "sources.list.d", "preferences.d", "log"):
         os.makedirs(os.path.join(folder, name))
     for source, target, own in ((SOURCE_PARTS, "sources.list.d", OWN_SOURCES), (PREFERENCE_PARTS, "preferences.d", OWN_PREFERENCES)):
         for name in sorted(os.listdir(source)) if os.path.isdir(source) else []:
@@ -218,6 +218,8 @@ def overlay(folder, own_sources):
         "-o", "Dir::Cache=%s/cache" % folder,
         "-o", "Dir::Etc::sourceparts=%s/sources.list.d" % folder,
         "-o", "Dir::Etc::preferencesparts=%s/preferences.d" % folder,
+        # A simulation, too, leaves its problem in a log (eipp.log).
+        "-o", "Dir::Log=%s/log" % folder,
         "-o", "Acquire::Languages=none",
         "-o", "APT::Sandbox::User=root",
     ]
