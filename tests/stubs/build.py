@@ -50,10 +50,11 @@ def build(out, only=None, keep=None, cache=None, module=None):
 def _write(folder, repo, mark, key, home, cache):
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
+    payload_of = contents.maker(repo, cache)
     if repo.kind == "deb":
-        apt_repo.write(folder, repo.meta, repo.rows, lambda row: contents.payload("deb", row), home)
+        apt_repo.write(folder, repo.meta, repo.rows, payload_of, home)
     else:
-        dnf_repo.write(folder, repo.rows, repo.module, lambda row: contents.payload("rpm", row), home, cache / ("rpm-" + key.fingerprint))
+        dnf_repo.write(folder, repo.rows, repo.module, payload_of, home, cache / ("rpm-" + key.fingerprint))
     (folder / ".made").write_text(mark, encoding="ascii")
 
 
@@ -67,7 +68,7 @@ def _mark(repo, key):
     """A hash of all that a repository is made from: its rows, this code, the key."""
     seen = hashlib.sha256(key.fingerprint.encode())
     for path in sorted(HERE.rglob("*")):
-        if path.suffix in (".py", ".c", ".sh"):
+        if path.suffix in (".py", ".c", ".h"):
             seen.update(path.read_bytes())
     seen.update(repr((repo.id, sorted(repo.meta.items()), repo.rows, repo.module)).encode())
     return seen.hexdigest()

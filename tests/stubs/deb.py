@@ -9,6 +9,8 @@ import hashlib
 import io
 import tarfile
 
+from .payload import SCRIPTS
+
 # deb-control(5): the field of each kind of relation.
 FIELDS = {"pre_depends": "Pre-Depends", "depends": "Depends", "recommends": "Recommends", "provides": "Provides",
           "conflicts": "Conflicts", "breaks": "Breaks", "replaces": "Replaces"}
@@ -28,12 +30,17 @@ def control(row):
 def package(row, payload):
     """The bytes of the .deb of a row."""
     members = {"control": ("\n".join(control(row)) + "\nDescription: stub of %s\n" % row.name).encode()}
-    scripts = {name: text.encode() for name, text in payload.scripts.items()}
+    scripts = {name: script(SCRIPTS[name], lines).encode() for name, lines in payload.scripts.items() if SCRIPTS[name]}
     if payload.conffiles:
         members["conffiles"] = "".join(path + "\n" for path in payload.conffiles).encode()
     control_tar = _tar([(name, data, 0o644, "") for name, data in members.items()] + [(name, data, 0o755, "") for name, data in scripts.items()])
     data_tar = _tar([(path.lstrip("/"), file.data, file.mode, file.link) for path, file in sorted(payload.files.items())])
     return _ar([("debian-binary", b"2.0\n"), ("control.tar.gz", control_tar), ("data.tar.gz", data_tar)])
+
+
+def script(condition, lines):
+    """A maintainer script: these lines of sh, under the condition."""
+    return "#!/bin/sh\nset -e\nif %s; then\n%sfi\n" % (condition, lines)
 
 
 def file_name(row):

@@ -6,6 +6,10 @@ from __future__ import annotations
 
 import dataclasses
 
+# When a script runs: {script: condition of sh for dpkg}. postinst after unpacking, prerm before and postrm after removal or
+# upgrade; posttrans (rpm only) after the whole transaction.
+SCRIPTS = {"postinst": '[ "$1" = configure ]', "prerm": '[ "$1" = remove ] || [ "$1" = upgrade ]', "postrm": '[ "$1" = remove ]', "posttrans": ""}
+
 
 @dataclasses.dataclass(frozen=True)
 class File:
@@ -18,10 +22,7 @@ class File:
 
 @dataclasses.dataclass
 class Payload:
-    """files: {absolute path: File}. scripts: {"postinst" or "prerm": text of sh}, run as dpkg and rpm run theirs.
-
-    conffiles: paths that dpkg keeps when somebody changed them (rpm: %config(noreplace)).
-    """
+    """files: {absolute path: File}. scripts: {name in SCRIPTS: lines of sh}. conffiles: paths that are kept when they were changed."""
 
     files: dict = dataclasses.field(default_factory=dict)
     scripts: dict = dataclasses.field(default_factory=dict)
@@ -31,6 +32,14 @@ class Payload:
         """Add a text file."""
         self.files[path] = File(text.encode(), mode)
 
+    def data(self, path, data, mode=0o644):
+        """Add a file of bytes."""
+        self.files[path] = File(data, mode)
+
     def link(self, path, target):
         """Add a symbolic link."""
         self.files[path] = File(link=target)
+
+    def run(self, script, lines):
+        """Add lines of sh to one of the scripts."""
+        self.scripts[script] = self.scripts.get(script, "") + lines.strip("\n") + "\n"

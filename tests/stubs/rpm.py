@@ -18,7 +18,7 @@ from . import deb
 # Tag of a spec file for each kind of relation.
 TAGS = {"depends": "Requires", "recommends": "Recommends", "supplements": "Supplements", "provides": "Provides",
         "conflicts": "Conflicts", "obsoletes": "Obsoletes"}
-SCRIPTS = {"postinst": "post", "prerm": "preun"}
+SCRIPTS = {"postinst": "post", "prerm": "preun", "postrm": "postun", "posttrans": "posttrans"}
 # Nothing of what rpmbuild adds of its own: no debug packages, no stripping, no dependencies from contents, no byte-compiling.
 HEADER = """\
 %global debug_package %{nil}
@@ -61,7 +61,7 @@ def spec(source, version, members, tree):
         else:
             lines += [*tags, "%description -n " + row.name, "stub"]
         lines += [line for script, section in SCRIPTS.items() if script in made.scripts
-                  for line in ("%%%s -n %s" % (section, row.name), made.scripts[script].replace("%", "%%").rstrip("\n"))]
+                  for line in ("%%%s -n %s" % (section, row.name), made.scripts[script].replace("%", "%%") + "true")]
         lines.append("%files -n " + row.name)
         lines += ["%s%s" % ("%config(noreplace) " if path in made.conffiles else "", path) for path in sorted(made.files)]
     return HEADER + "\n".join(lines) + "\n"
