@@ -107,8 +107,10 @@ def away(part, package):
 
 
 def guarded_version(part, version):
-    """Whether a version is the slice's; a guard's epoch is its globs', as in the lock file."""
-    return any(fnmatch.fnmatchcase(version, glob) for glob in part.get("globs") or []) or bool(re.fullmatch(part["pattern"], version))
+    """Whether a version is the slice's, as the lock file says it."""
+    have = versions_rpm.parse(version)
+    return any(str(have.epoch) == epoch and fnmatch.fnmatchcase(have.version, number) and fnmatch.fnmatchcase(have.release, release)
+               for epoch, number, release in versionlocks.version_globs(part["pattern"]))
 
 
 def doubles(ask, slices, wanted, begun):

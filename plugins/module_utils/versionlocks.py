@@ -19,6 +19,11 @@ OWN_REPOSITORIES = "/etc/yum.repos.d/lockstep-gpu.repo"
 BEGIN, END = "# BEGIN lockstep.gpu", "# END lockstep.gpu"
 _BLOCK = re.compile(r"^%s\n(.*?)^%s(?:\n|\Z)" % (re.escape(BEGIN), re.escape(END)), re.MULTILINE | re.DOTALL)
 _EXACT = re.compile(r"(?P<name>[^\s*?\[\]!]+)-(?P<epoch>\d+):(?P<version>[^\s*?\[\]-]+)-(?P<release>[^\s*?\[\]-]+)\.(?P<arch>\*|i686)")
+# NEVRA, NEVR, NEV of dnf; yum's have the epoch in front.
+_FORMS = [re.compile(form) for form in (
+    r"(?:(?P<first>\d+):)?(?P<name>[^:]+)-(?:(?P<epoch>\d+):)?(?P<version>[^:-]+)-(?P<release>[^:-]+)\.(?P<arch>[^:.-]+)",
+    r"(?:(?P<first>\d+):)?(?P<name>[^:]+)-(?:(?P<epoch>\d+):)?(?P<version>[^:-]+)-(?P<release>[^:-]+)",
+    r"(?P<name>[^:]+)-(?:(?P<epoch>\d+):)?(?P<version>[^:-]+)")]
 _GLOB = re.compile(r"[*?\[]")
 
 
@@ -29,17 +34,25 @@ def lock_of(key, version):
     return "%s-%d:%s-%s.%s" % (name, have.epoch, have.version, have.release, arch or "*")
 
 
+def version_globs(pattern):
+    """A slice's pattern, a regular expression for "epoch:version-release", as globs: [(epoch, version, release)].
+
+    An optional epoch gives two of them; whatever repeats becomes a star; the version must be written out.
+    """
+    optional = re.match(r"\((\d+:)\)\?", pattern)
+    found = []
+    for text in [optional.group(1) + pattern[optional.end():], pattern[optional.end():]] if optional else [pattern]:
+        text = re.sub(r"(?:\\[dw]|\[[^\]]*\]|\([^()]*\)|\.)[+*?]|\\[dw]", "*", text)
+        text = re.sub(r"\\(.)", r"\1", text)
+        epoch, colon, rest = text.rpartition(":")
+        version, _dash, release = rest.partition("-")
+        found.append((epoch if colon else "0", version, release or "*"))
+    return found
+
+
 def guard_locks(part, pins):
     """The lines for a slice's `guard`: names at the slice's version, whatever their release, also those that nobody has installed."""
-    lines = []
-    for name in part.get("guard") or []:
-        if name in pins:
-            continue
-        for glob in part.get("globs") or []:
-            epoch, colon, rest = glob.rpartition(":")
-            version, _dash, release = rest.partition("-")
-            lines.append("%s-%s:%s-%s.*" % (name, epoch if colon else "0", version, release or "*"))
-    return lines
+    return ["%s-%s:%s-%s.*" % (name, *glob) for name in part.get("guard") or [] if name not in pins for glob in version_globs(part["pattern"])]
 
 
 def render(slices, pins):
@@ -97,6 +110,30 @@ def put_block(text, block):
     return kept + block
 
 
+def keeps(lock, name, version, arch=None):
+    """Whether a row of parse_dnf_versionlock() keeps a package at this version, as dnf's plugin reads it.
+
+    parse_dnf.locked() is about any tool's locks and is less strict: for dnf a name alone locks no version, and a glob does not reach from the
+    name into the version.
+    """
+    if lock["conditions"] or lock["exclude"]:
+        return parse_dnf.locked(lock, name, version, arch)
+    try:
+        have = versions_rpm.parse(version)
+    except ValueError:
+        return False
+    for form in _FORMS:
+        found = form.fullmatch(lock["spec"])
+        if found and fnmatch.fnmatchcase(name, found.group("name")):
+            wanted = dict({"first": None, "release": None, "arch": None}, **found.groupdict())
+            epoch = wanted["epoch"] or wanted["first"]
+            if (epoch in (None, str(have.epoch)) and fnmatch.fnmatchcase(have.version, wanted["version"])
+                    and all(want is None or fnmatch.fnmatchcase(value, want) for value, want in (
+                        (have.release, wanted["release"]), (arch or "noarch", wanted["arch"])))):
+                return True
+    return False
+
+
 def held(packages, locks):
     """Names of packages {key: {version, others, arch}} that a lock keeps at an installed version. locks: parse_dnf_versionlock()."""
     found = set()
@@ -104,9 +141,9 @@ def held(packages, locks):
         literal = _GLOB.split(lock["spec"], maxsplit=1)[0]
         for key, package in packages.items():
             name = key.partition(":")[0]
-            # fnmatch is slow, and hardly any lock is about this package.
+            # Hardly any lock is about this package.
             if key not in found and package.get("version") and (name.startswith(literal) or literal.startswith(name) or literal[:1].isdigit()):
-                if any(parse_dnf.locked(lock, name, version, package.get("arch")) for version in [package["version"], *package.get("others", [])]):
+                if any(keeps(lock, name, version, package.get("arch")) for version in [package["version"], *package.get("others", [])]):
                     found.add(key)
     return found
 
