@@ -21,8 +21,8 @@ def expand(value: t.Any, stacks_dir: t.Any = None, exact: bool = True) -> Row:
     except stack.StackError as error:
         raise AnsibleFilterError(str(error)) from None
     if exact and planning.unserved(result):
-        raise AnsibleFilterError("stack key '%s' is not served yet, remove it; served are os, kernel, driver, cuda, ofed, nccl"
-                                 % "', '".join(planning.unserved(result)))
+        raise AnsibleFilterError("stack key '%s' is not served yet, remove it; served are os, %s" % (
+            "', '".join(planning.unserved(result)), ", ".join(planning.COMPONENTS)))
     return result
 
 

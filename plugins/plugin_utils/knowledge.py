@@ -16,11 +16,15 @@ import typing as t
 
 import yaml
 
+from . import package_sets
+
 COMPAT_DIR = pathlib.Path(__file__).parent / "compat"
 STACKS_DIR = pathlib.Path(__file__).parent / "stacks"
 
 Facts = t.Dict[str, t.Any]
 Row = t.Dict[str, t.Any]
+same_release = package_sets.same_release
+package_set = package_sets.find
 
 # From this branch on NVIDIA's installers choose the open module where a GPU can have either.
 FIRST_OPEN_BY_DEFAULT = 560
@@ -50,6 +54,7 @@ def load(directory: t.Optional[str] = None) -> Facts:
         content = read_yaml(path)
         facts[path.stem] = _with_addresses(content, content.get("sources") or {})
     facts["gpus"]["gpus"] = [*facts["gpus"]["gpus"], *_each_board(facts["gpus"].pop("boards", []))]
+    package_sets.merge(facts)
     return facts
 
 
@@ -117,14 +122,7 @@ def distribution(facts: Facts, system: t.Mapping[str, t.Any]) -> t.Optional[Row]
 
 def served(facts: Facts, system: t.Mapping[str, t.Any]) -> bool:
     """Whether site can install on this distribution release; others can only be judged."""
-    return bool(_first(facts["distributions"]["distributions"], id=system.get("id"), release=str(system.get("release")), served=True))
-
-
-def same_release(one: str, other: str) -> bool:
-    """Whether two releases are the same at the precision that both have: 9 and 9.4 are, 9.2 and 9.4 are not."""
-    have, want = str(one).split("."), str(other).split(".")
-    length = min(len(have), len(want))
-    return have[:length] == want[:length]
+    return bool((distribution(facts, system) or {}).get("served"))
 
 
 def newest_below(facts: Facts, version: str) -> t.Optional[str]:
@@ -294,25 +292,6 @@ def flavour(facts: Facts, driver: t.Mapping[str, t.Any], gpus: t.Iterable[str]) 
     return "open" if int(branch_of(driver["version"])) >= FIRST_OPEN_BY_DEFAULT else "proprietary"
 
 
-def package_set(facts: Facts, product: str, stack: t.Mapping[str, t.Any], module_flavour: t.Optional[str] = None) -> t.Optional[Row]:
-    """The first set of a product whose `when` fits the stack; None where the product or a fitting set does not exist."""
-    component = stack.get(product) or {}
-    system = stack.get("os") or {}
-    have = {
-        "os": system.get("id"),
-        "release": system.get("release"),
-        "source": component.get("source"),
-        "branch": branch_of(component.get("version") or ""),
-        "flavour": module_flavour or component.get("flavour"),
-        "profile": component.get("profile"),
-        "provider": component.get("provider"),
-    }
-    for row in (facts["packages"]["products"].get(product) or {}).get("sets", []):
-        if all(have.get(key) in (value if isinstance(value, list) else [value]) for key, value in row["when"].items()):
-            return row
-    return None
-
-
 # By the identity of the rows, which are shared and never changed (and kept here, so that no other rows get their identity).
 _NAMED: t.Dict[int, t.Tuple[t.List[Row], t.Dict[str, t.Optional[Row]]]] = {}
 
@@ -359,7 +338,7 @@ def member(facts: Facts, package: str, row: t.Mapping[str, t.Any]) -> Row:
 def _member(facts: Facts, package: str, source: t.Optional[str], same: bool) -> Row:
     named = family(facts, package) or {}
     products = facts["packages"]["products"]
-    if not source or named and named["product"] not in products or named.get("product") == "kernel":
+    if not source or named and not (products.get(named["product"]) or {}).get("sources") or named.get("product") == "kernel":
         return named
     for product, entry in products.items():
         patterns = [pattern for pattern in entry["sources"] if product != "kernel" and re.fullmatch(pattern, source)]

@@ -117,7 +117,15 @@ def _expand_mapping(value: t.Any, exact: bool, facts: knowledge.Facts) -> t.Dict
             result[key] = _component(key, component, exact, facts)
     if exact and "os" not in result:
         raise StackError("os", "is missing: packages cannot be named without it", _systems(facts), code="stack_invalid")
+    if exact and "driver" in result and not (isinstance(given["driver"], t.Mapping) and given["driver"].get("source")):
+        result["driver"]["source"] = _driver_source(result["os"], facts)
     return result
+
+
+def _driver_source(system: t.Mapping[str, t.Any], facts: knowledge.Facts) -> str:
+    """Where the driver comes from when the stack does not say: Enterprise Linux has none of its own."""
+    row = knowledge.distribution(facts, system) or {}
+    return "nvidia" if row.get("package_manager") == "dnf" else "distribution"
 
 
 def _component(key: str, value: t.Any, exact: bool, facts: knowledge.Facts) -> t.Dict[str, t.Any]:

@@ -223,6 +223,8 @@ KERNEL_PACKAGE = version(r"(\d+:)?\d[\w.+]*(-[\w.+]+(~[\w.+]+)*)+", r"(\d+:)?\d[
 PLAIN = version(r"(\d+:)?\d+\.\d+(\.\d+)*([-+][\w.+-]+)?", r"\d+", nothing_known)
 OFED = version(r"\d+\.\d+(\.\d+)*(-[\w.]+)?", r"\d+", known_ofed)
 MANAGED = version(r"auto|none|\d{3}\.\d{2,3}(\.\d{2})?", r"\d{3}(\.\d{1,3})?", known_drivers)
+# NVLSM counts by the calendar, and its version says nothing about the driver's.
+CALENDAR = version(r"auto|none|20\d\d\.\d{1,2}\.\d{1,3}", r"20\d\d(\.\d{1,2})?|\d{3}(\.\d{2,3}(\.\d{2})?)?", nothing_known)
 
 
 def cuda_versions(key: str, value: t.Any, exact: bool, facts: knowledge.Facts) -> t.List[str]:
@@ -262,16 +264,17 @@ COMPONENTS: t.Dict[str, t.Dict[str, Field]] = {
         "versions": Field(cuda_versions, required=True),
         "active": Field(CUDA),
         "profile": Field(choice("runtime", "libraries", "toolkit"), default="toolkit"),
+        "source": Field(choice("distribution", "nvidia")),
     },
     "ofed": {
         "provider": Field(choice("inbox", "mlnx", "doca"), default="inbox"),
         "version": Field(ofed_version, required=True),
         "doca": Field(PLAIN),
     },
-    "nccl": {"version": Field(NCCL, required=True), "cuda": Field(CUDA_SERIES), "conf": Field(settings)},
-    "fabric": {name: Field(MANAGED, default="auto") for name in ("manager", "imex", "nscq", "nvlsm")},
+    "nccl": {"version": Field(NCCL, required=True), "cuda": Field(CUDA_SERIES), "source": Field(choice("distribution", "nvidia")), "conf": Field(settings)},
+    "fabric": {name: Field(CALENDAR if name == "nvlsm" else MANAGED, default="auto") for name in ("manager", "imex", "nscq", "nvlsm")},
     "container_toolkit": {"version": Field(PLAIN, required=True)},
-    "dcgm": {"version": Field(PLAIN, required=True)},
+    "dcgm": {"version": Field(PLAIN, required=True), "cuda": Field(choice("11", "12", "13")), "exporter": Field(PLAIN)},
     "modules": {"gdrdrv": Field(PLAIN), "nvidia_fs": Field(PLAIN), "mft": Field(PLAIN)},
     "expect": {
         "gpus": Field(count),

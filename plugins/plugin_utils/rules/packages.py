@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.lockstep.gpu.plugins.plugin_utils import slices
 from ansible_collections.lockstep.gpu.plugins.plugin_utils.actions import step
 from ansible_collections.lockstep.gpu.plugins.plugin_utils.plan import readable
 
@@ -92,8 +93,9 @@ def alternative_differs(ctx: Context) -> t.Iterator[Hit]:
 
 def _requested(ctx: Context) -> t.Set[str]:
     """The packages that the stack's products ask for by name."""
-    sets = [ctx.set_of(product) for product in ctx.facts["packages"]["products"] if ctx.stack.get(product)]
-    return {request["name"].format(release=ctx.kernel) for row in sets if row for request in row["requests"]}
+    stack = dict(ctx.stack, os=ctx.os, **({"kernel": dict(ctx.stack["kernel"], release=ctx.kernel)} if ctx.stack.get("kernel") and ctx.kernel else {}))
+    return {name for product in ctx.facts["packages"]["products"] if ctx.stack.get(product)
+            for name in slices.names_asked(product, stack, ctx.facts, ctx.set_of(product), ctx.kernel)}
 
 
 def package_not_held(ctx: Context) -> t.Iterator[Hit]:
