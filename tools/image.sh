@@ -20,8 +20,8 @@ DOCKER_HOST=$(tools/engine.sh start)
 export DOCKER_HOST
 
 include=systemd,systemd-sysv,python3,dbus,sudo,ca-certificates
-# What a node with a driver has anyway. Of both package managers one is taken away again. No mokutil, as on cloud images.
-ground=$include,gcc,make,libc6-dev,dkms,linux-headers-amd64,initramfs-tools,kmod,openssl,gpg,dnf,python3-dnf,dnf-plugins-core,rpm
+# What a node with a driver has anyway, and what Ansible needs there. Of both package managers one is taken away again. No mokutil, as on cloud images.
+ground=$include,python3-apt,gcc,make,libc6-dev,dkms,linux-headers-amd64,initramfs-tools,kmod,openssl,gpg,dnf,python3-dnf,dnf-plugins-core,rpm
 recipe_of() { { echo "${!named:-}" && sha256sum tools/image.sh tools/apt_archive.py "$@"; } | sha256sum | cut -c 1-12; }
 is_made() { docker image inspect "$1" >/dev/null 2>&1; }
 
