@@ -23,6 +23,9 @@ if [ -n "$base" ]; then
   mkdir -p {folder}
   cp -a "$base/." {folder}/
   touch {folder}/.stub
+  for link in "$base"/*; do
+    if [ -L "$link" ]; then ln -sfn "$(readlink -f "$link")" "{folder}/${{link##*/}}"; fi
+  done
   echo {release} >{folder}/include/config/kernel.release
   echo '#define UTS_RELEASE "{release}"' >{folder}/include/generated/utsrelease.h
   if [ -e {folder}/.kernelvariables ]; then

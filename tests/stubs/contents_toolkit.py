@@ -7,8 +7,6 @@ from __future__ import annotations
 import json
 import re
 
-from .contents_dkms import newer
-
 _NVCC = """\
 #!/bin/sh
 # A stub: it compiles nothing, what it makes says that there is no device.
@@ -80,17 +78,22 @@ def config_all(_maker, _row, made, match):
 
 
 def documentation(maker, row, made, match):
-    """version.json, which says the release: that of the newest toolkit whose relations this version satisfies exactly."""
+    """version.json, which says the release that this version was made for: the first whose toolkit asks for exactly it."""
     series = match.group(1)
-    wanted = re.compile(re.escape(row.name) + r" \(?>= ?%s\)?$" % re.escape(row.upstream))
-    releases = [other.upstream for other in maker.rows if other.name == "cuda-toolkit-" + series
-                and any(wanted.match(text) for text in other.relations.get("depends", ()))]
-    compilers = [other.upstream for other in maker.rows if other.name == "cuda-nvcc-" + series]
+    releases = [other.upstream for other in maker.rows if other.name == "cuda-toolkit-" + series and row.upstream in _asked(other, row.name)]
     if releases:
-        compiler = max((version for version in compilers if newer(row.upstream + ".9999", version)), key=_numbers, default=row.upstream)
+        release = min(releases, key=_numbers)
+        compilers = [version for other in maker.rows if other.name == "cuda-compiler-" + series and other.upstream == release
+                     for version in _asked(other, "cuda-nvcc-" + series)]
         made.text(_root(series) + "/version.json", json.dumps({
-            "cuda": {"name": "CUDA SDK", "version": max(releases, key=_numbers)},
-            "cuda_nvcc": {"name": "CUDA NVCC", "version": compiler}}, indent=3) + "\n")
+            "cuda": {"name": "CUDA SDK", "version": release},
+            "cuda_nvcc": {"name": "CUDA NVCC", "version": (compilers or [row.upstream])[0]}}, indent=3) + "\n")
+
+
+def _asked(row, name):
+    """The versions of `name` that a row depends on, by floor: of apt's and of rpm's spelling."""
+    found = (re.fullmatch(re.escape(name) + r" \(?>= ?([\d.]+)\)?", text) for text in row.relations.get("depends", ()))
+    return [match.group(1) for match in found if match]
 
 
 def _numbers(version):
