@@ -188,3 +188,16 @@ def test_zypper_tells_what_is_installed():
             "i+ | nvidia-container-toolkit | package | 1.17.6-1 | x86_64 | cuda\nv  | nvidia-container-toolkit | package | 1.17.8-1 | x86_64 | cuda\n"
             "   | nvidia-open-driver-G06   | package | 570.1-1  | x86_64 | cuda\n")
     assert rows(text) == [TOOLKIT] and len(parse_rpm.read_table(text, installed=False).value) == 3
+
+
+def test_the_source_package_is_the_last_column():
+    text = ("nvidia-driver\t3\t550.54.15\t1.el9\tx86_64\tnvidia-driver-550.54.15-1.el9.src.rpm\n"
+            "kernel-core\t(none)\t5.14.0\t570.18.1.el9_6\tx86_64\tkernel-5.14.0-570.18.1.el9_6.src.rpm\n"
+            "libnvidia-ml\t3\t550.54.15\t1.el9\ti686\tnvidia-driver-550.54.15-1.el9.nosrc.rpm\n"
+            "gpg-pubkey\t(none)\td42d0685\t62589a51\t(none)\t(none)\n")
+    assert [row["source"] for row in rows(text)] == ["nvidia-driver", "kernel", "nvidia-driver", None]
+    assert rows(text)[0] == dict(DRIVER, source="nvidia-driver") and rows(text)[3]["arch"] is None
+    table = parse_rpm.packages(rows(text), chosen=lambda name: True)
+    assert {key: row["source"] for key, row in table.items()} == {
+        "nvidia-driver": "nvidia-driver", "kernel-core": "kernel", "libnvidia-ml:i686": "nvidia-driver", "gpg-pubkey": None}
+    assert parse_rpm.packages([DRIVER])["nvidia-driver"]["source"] is None
