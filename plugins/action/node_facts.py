@@ -28,6 +28,7 @@ class ActionModule(ActionBase):
         _spec, args = self.validate_argument_spec(argument_spec={
             "gather": {"type": "list", "elements": "str", "choices": list(LEVELS), },
             "bundle": {"type": "path"},
+            "certificate": {"type": "path"},
             "probe_timeout": {"type": "float"},
         })
         folder = self._loader.path_dwim(args["bundle"])

@@ -7,25 +7,26 @@ from __future__ import annotations
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.lockstep.gpu.plugins.module_utils.modprobe_policy import PolicyError
-from ansible_collections.lockstep.gpu.plugins.plugin_utils import knowledge, modprobe, plan, services
+from ansible_collections.lockstep.gpu.plugins.plugin_utils import dkms_signing, knowledge, modprobe, plan, services
 
 
-def make_plan(stack, state, resolved=None, kernel=None, repositories=None):
+def make_plan(stack, state, resolved=None, kernel=None, repositories=None, signing=None):
     """A long-form stack and a node's state to its plan (see plugin_utils/plan.py).
 
-    repositories: the user's mapping by id, over compat/repositories.yml.
+    repositories: the user's mapping by id, over compat/repositories.yml. signing: {key, certificate}, paths on the node.
     """
     # A container runs its host's kernel, for which nothing can be built in it.
     if state.get("packages", {}) is None:
         raise AnsibleFilterError("the node's packages could not be read, so nothing can be planned")
     running = None if state.get("container") else (state.get("kernel") or {}).get("running")
     try:
-        need = plan.wanted(stack, knowledge.load(), [gpu["id"] for gpu in knowledge.usable_gpus(state)],
-                           kernel or running)
+        need = plan.wanted(stack, knowledge.load(), [gpu["id"] for gpu in knowledge.usable_gpus(state) if gpu["id"]],
+                           kernel or running, state.get("nvswitches"), repositories)
+        found = plan.plan(need, state, resolved)
         policy = modprobe.of(stack, need["dkms"], need["kernel"], state)
     except (plan.PlanError, PolicyError) as error:
         raise AnsibleFilterError(str(error)) from error
-    found = plan.plan(need, state, resolved)
+    found = dkms_signing.planned(found, signing, state)
     units = services.of(stack, need["slices"], found["components"], state)
     return dict(found, slices=need["slices"], alternatives=need["alternatives"], services=units, modprobe=policy,
                 remarks=need["remarks"] + services.remarks(units), flavour=need["flavour"], proof=plan.proof_of(stack, need),

@@ -10,11 +10,14 @@ import platform
 import re
 import shutil
 
-from ansible_collections.lockstep.gpu.plugins.module_utils import capture, modprobe_policy
+from ansible_collections.lockstep.gpu.plugins.module_utils import capture, modprobe_policy, x509
+from ansible_collections.lockstep.gpu.plugins.module_utils.parse_dkms_tree import parse_dkms_conf
 from ansible_collections.lockstep.gpu.plugins.module_utils.probe_kinds import execute
 
 # Where DKMS keeps the certificate that it signs with: its own default, and that of Debian's and Ubuntu's packages.
 CERTIFICATES = ("/var/lib/shim-signed/mok/MOK.der", "/var/lib/dkms/mok.pub", "/etc/pki/akmods/certs/public_key.der")
+# The site's own, where node_facts was told of one: DKMS may not know of it yet.
+PREFERRED = []
 # A file of an earlier folder hides one of the same name in a later one (modprobe.d(5)).
 _FOLDERS = ("/etc/modprobe.d", "/run/modprobe.d", "/usr/local/lib/modprobe.d", "/usr/lib/modprobe.d")
 
@@ -44,10 +47,31 @@ def mok_list(which):
     return lambda root, tools: execute(("mokutil", which), tools) if _secured(root) else "EFI variables are not supported on this system\n"
 
 
+def certificate_path(root):
+    """The certificate with which modules are signed here: the site's, else what DKMS was told of, else what is there; None without one."""
+    try:
+        settings = parse_dkms_conf(capture.files(root, "/etc/dkms/framework.conf", "/etc/dkms/framework.conf.d/*.conf")).value
+    except OSError:
+        settings = {}
+    told = (settings.get("mok_certificate") or "").strip("\"'")
+    return next(iter(capture.find(root, *(path for path in (*PREFERRED, told) if path.startswith("/")), *CERTIFICATES)), None)
+
+
 def mok_test(root, tools):
-    """Whether the certificate that DKMS signs with is enrolled."""
-    there = capture.find(root, *CERTIFICATES)
-    return execute(("mokutil", "--test-key", there[0]), tools) if there and _secured(root) else ""
+    """Whether the certificate with which modules are signed is enrolled."""
+    there = certificate_path(root)
+    return execute(("mokutil", "--test-key", there), tools) if there and _secured(root) else ""
+
+
+def mok_certificate(root):
+    """The certificate with which modules are signed, as openssl prints one. Raises Absent where there is none."""
+    path = certificate_path(root)
+    if path is None:
+        raise capture.Absent(2, "", CERTIFICATES[1])
+    with open(capture.inside(root, path), "rb") as handle:
+        found = x509.read(handle.read(1 << 20))
+    return "%s\nsubject=CN = %s\nissuer=CN = %s\nserial=%s\nSHA1 Fingerprint=%s\n" % (
+        path, found.subject or "", found.issuer or "", found.serial, found.sha1.upper())
 
 
 def initramfs_files(root, tools):

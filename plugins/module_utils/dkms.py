@@ -28,9 +28,11 @@ DESTINATION = "updates/dkms"    # below /lib/modules/<release>; DKMS puts every 
 _BUILD_TOOL = re.compile(
     r"(?:[\w.]+-)*(?:gcc|g\+\+|cc|c\+\+|clang(?:\+\+)?|cpp|ld(?:\.\w+)?|as|ar|nm|strip|objcopy|objdump|ranlib|readelf)(?:-[\d.]+)?"
     r"|cc1(?:plus)?|collect2|lto1|objtool|modpost|fixdep|genksyms|resolve_btfids|pahole|sign-file|xz|zstd|gzip|cp|mv|depmod")
+_NOT_SIGNED = re.compile(r"modules won't be signed|Failed to sign module")
 _SHELL_OPTION = re.compile(r"-[a-z]*c[a-z]*")
 
-Wanted = namedtuple("Wanted", ["module", "version", "kernel", "arch", "state", "files"])
+# certificate: an x509.Certificate whose key must have signed the files, None where that is nobody's business.
+Wanted = namedtuple("Wanted", ["module", "version", "kernel", "arch", "state", "files", "certificate"], defaults=[None])
 # state: absent, added, built, installed or broken. faults: why it is not what `state` claims.
 # bad_build: the built copy itself is unusable. others: versions of this module installed for the kernel.
 # leftovers: module files on disk that neither DKMS nor a package accounts for; owned: those that a package owns.
@@ -126,6 +128,8 @@ class Tree:
     def __init__(self, run, root="/"):
         self._run = run
         self._root = root
+        # What DKMS said about signatures that it did not make.
+        self.remarks = []
 
     def path(self, *parts):
         """A path below the root."""
@@ -227,12 +231,12 @@ class Tree:
         if "missing_built" in row["flags"] or not built:
             build_faults.append("DKMS reports that built files are missing")
         on_disk = self._files_on_disk(wanted, hashed)
-        disk_faults = [fault for item in on_disk for fault in module_files.faults(item, wanted.kernel, wanted.version)]
+        disk_faults = [fault for item in on_disk for fault in module_files.faults(item, wanted.kernel, wanted.version, wanted.certificate)]
         if row["state"] == "installed" and "diff" not in row["flags"]:
             build_faults += disk_faults      # the same bytes, and reading them through modinfo unpacks 60 MB
         else:
             build_faults += [fault for item in module_files.describe(self._run, built, False)
-                             for fault in module_files.faults(item, wanted.kernel, wanted.version)]
+                             for fault in module_files.faults(item, wanted.kernel, wanted.version, wanted.certificate)]
         if row["state"] == "built":
             leftovers, owned, on_disk = self._unaccounted(wanted, others, hashed)
             return Observed("built", build_faults, bool(build_faults), others, leftovers, owned, on_disk, True)
@@ -316,6 +320,7 @@ class Tree:
 
     def _dkms(self, step, words):
         result = self._run(["dkms", *words], ok=None)
+        self.remarks += [line.strip()[:200] for line in result.out.splitlines() if _NOT_SIGNED.search(line[:1000])]
         if result.rc != 0:
             raise DkmsError("dkms %s failed with exit status %d" % (" ".join(words), result.rc), step,
                             result.out + result.err, result.rc)

@@ -20,6 +20,8 @@ PROBES = {
     "mok_enrolled": ("local", Special(capture_security.mok_list("--list-enrolled"), "mokutil --list-enrolled, where secure boot is on")),
     "mok_new": ("local", Special(capture_security.mok_list("--list-new"), "mokutil --list-new, where secure boot is on")),
     "mok_test_key": ("local", Special(capture_security.mok_test, "mokutil --test-key on DKMS's certificate, where secure boot is on")),
+    "mok_certificate": ("local", Function(capture_security.mok_certificate,
+                                         "openssl x509 -noout -subject -issuer -serial -fingerprint on the certificate that modules are signed with")),
     "initramfs_files": ("deep", Special(capture_security.initramfs_files, "lsinitramfs or lsinitrd on an installed kernel's initramfs")),
     "dmesg": ("gpu", Command(("dmesg",))),
     "modprobe_run": ("bundle", Recorded("modprobe nvidia")),
@@ -31,11 +33,11 @@ _SIGNING_OFF = re.compile(r"modules won't be signed|modules will not be signed|m
 def section(reader):
     """The part of the state that these probes fill; None where nobody asked.
 
-    signing: {enrolled, pending: keys (parse_signing.parse_mok_list), tests: [{path, state}], modules: signatures of the
-    driver's modules, remarks: why a build did not sign}. modules: {list: {module: [users]}, refused: what modprobe could not
-    load}. modprobe: parse_modprobe_config(), with stale: releases whose initramfs is older than our own file. initramfs:
-    parse_initramfs(). kernel_log: events of parse_dmesg. gpu_drivers: {address: driver of a GPU}. lock_file: {key: text}.
-    secure_boot, where only the kernel's log tells it.
+    signing: {enrolled, pending: keys (parse_signing.parse_mok_list), tests: [{path, state}], certificate: the one with which modules are
+    signed here (parse_signing.parse_certificate), modules: signatures of the driver's modules, remarks: why a build did not sign}.
+    modules: {list: {module: [users]}, refused: what modprobe could not load}. modprobe: parse_modprobe_config(), with stale: releases
+    whose initramfs is older than our own file. initramfs: parse_initramfs(). kernel_log: events of parse_dmesg. gpu_drivers: {address:
+    driver of a GPU}. lock_file: {key: text}. secure_boot, where only the kernel's log tells it.
     """
     # `dmesg | grep` ends with 1 where it finds nothing.
     searched = facts_nccl.found_nothing(reader.seen("dmesg"))
@@ -45,6 +47,7 @@ def section(reader):
             "enrolled": reader.told("mok_enrolled", parse_signing.parse_mok_list),
             "pending": reader.told("mok_new", parse_signing.parse_mok_list),
             "tests": reader.told("mok_test_key", parse_signing.parse_key_test),
+            "certificate": reader.parsed("mok_certificate", parse_signing.parse_certificate, absent=None),
             "modules": [] if finds_no_module(reader.seen("modinfo")) else reader.parsed("modinfo", parse_signing.parse_signatures),
             "remarks": reader.told("dkms_run", _remarks),
         },

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_modules import parse_modinfo
+from ansible_collections.lockstep.gpu.plugins.module_utils.parse_signing import parse_signatures
+from ansible_collections.lockstep.gpu.plugins.module_utils.x509 import hexadecimal
 
 SUFFIXES = (".ko", ".ko.xz", ".ko.zst", ".ko.gz")
 # In the order in which depmod's default configuration prefers them.
@@ -55,25 +58,31 @@ def sha256(path):
 
 
 def describe(run, paths, hashed=True):
-    """What module files are: [{name, path, version, vermagic, license, signer, sha256}], None for what one does not say.
+    """What module files are: [{name, path, version, vermagic, license, signer, signed, key, sha256}], None for what one does not say.
 
     run: a run.Runner. A file that modinfo cannot read (cut off, not a module) has None in all its fields. One command
     serves all files: each call unpacks a file of tens of megabytes.
     """
-    known = {}
+    known, signatures = {}, {}
     if paths:
-        known = {row["path"]: row for row in parse_modinfo(run(["modinfo", *paths], ok=None).out).value}
+        said = run(["modinfo", *paths], ok=None).out
+        known = {row["path"]: row for row in parse_modinfo(said).value}
+        signatures = {row["path"]: row for row in parse_signatures(said).value}
     rows = []
     for path in paths:
         row = {"name": stem(path), "path": path}
         row.update((key, known.get(path, {}).get(key)) for key in ("version", "vermagic", "license", "signer"))
+        row.update((key, signatures.get(path, {}).get(key)) for key in ("signed", "key"))
         row["sha256"] = sha256(path) if hashed else None
         rows.append(row)
     return rows
 
 
-def faults(row, kernel, version):
-    """Why a described module file does not serve `kernel` at `version`: a list of sentences, empty when it does."""
+def faults(row, kernel, version, certificate=None):
+    """Why a described module file does not serve `kernel` at `version`: a list of sentences, empty when it does.
+
+    certificate: an x509.Certificate whose key must have signed it.
+    """
     if row["vermagic"] is None:
         return ["%s cannot be read by modinfo" % row["path"]]
     found = []
@@ -82,4 +91,22 @@ def faults(row, kernel, version):
     # Some modules carry no version at all; only a different one is a fault.
     if row["version"] is not None and row["version"] != version:
         found.append("%s is version %s" % (row["path"], row["version"]))
-    return found
+    return found + (signature_faults(row, certificate) if certificate else [])
+
+
+def signature_faults(row, certificate):
+    """Why a described module file is not signed with a certificate's key: at most one sentence.
+
+    modinfo names the issuer and the serial number of the certificate, where kmod was built with libcrypto; else it only tells that
+    there is a signature, and that has to do.
+    """
+    if row["signed"] is False:
+        return ["%s is not signed" % row["path"]]
+    same = row["signer"] in (None, certificate.issuer) and (not row["key"] or hexadecimal(row["key"]) == certificate.serial)
+    return [] if same else ["%s is signed by %s (%s), not by %s (%s)" % (
+        row["path"], row["signer"], hexadecimal(row["key"] or "") or "no serial number", certificate.issuer, certificate.serial)]
+
+
+def is_about_a_signature(fault):
+    """Whether a sentence of faults() is one of signature_faults()."""
+    return re.search(r" is (?:not signed$|signed by )", fault) is not None

@@ -13,11 +13,14 @@ import re
 
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed, not_understood, shown
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_modules import KERNEL_FOLDER, MODULE_SUFFIX
+from ansible_collections.lockstep.gpu.plugins.module_utils.x509 import hexadecimal
 
 _SHA1 = re.compile(r"SHA1 Fingerprint: *(?P<sha1>[0-9A-Fa-f:]{59})")
 _NAME = re.compile(r"(?P<key>Subject|Issuer): *(?P<name>.+)")
 # mokutil --list-enrolled --short; the default of newer versions.
 _SHORT = re.compile(r"(?P<sha1>[0-9a-f]{10}) +(?P<subject>\S.*)")
+# In each of openssl's forms: "CN = a", "CN=a", "/CN=a/O=b". A name may hold the marks that separate names.
+_COMMON_NAME = re.compile(r"(?:^|[/,+ ])CN ?= ?(.{1,300}?)(?=[,/+] ?[A-Za-z][\w.]{0,30} ?=|$)")
 _NO_LIST = re.compile(r"(?:MokListRT|MokList|MokNew|db|KEK) is empty|EFI variables are not supported|doesn't support Secure Boot")
 _TESTED = re.compile(r"(?P<path>/\S+?) is (?P<state>not enrolled|already enrolled|already in the enrollment request|already in \w+"
                      r"|already in the built-in trusted keyring|already in the .{1,30} keyring|blocked in \w+)")
@@ -66,6 +69,26 @@ def parse_key_test(text, rc=0):
         rows.append({"path": found.group("path"), "state": state})
     del rc
     return Parsed(rows or None, [] if rows or not text.strip() else ["no answer in it: %s" % shown(text)])
+
+
+def parse_certificate(text):
+    """`openssl x509 -noout -subject -issuer -serial -fingerprint` to {path, subject, issuer, serial, sha1}; names are the common names.
+
+    A first line that is a path names the file.
+    """
+    value = dict.fromkeys(("path", "subject", "issuer", "serial", "sha1"))
+    for line in text.splitlines():
+        key, equals, content = line.strip()[:1000].partition("=")
+        if line.startswith("/") and not equals:
+            value["path"] = line.strip()[:1000]
+        elif key in ("subject", "issuer"):
+            name = _COMMON_NAME.search(content)
+            value[key] = name.group(1).strip() if name else None
+        elif key == "serial" and re.fullmatch(r"[0-9A-Fa-f]{1,100}", content):
+            value["serial"] = hexadecimal(content)
+        elif key.lower() == "sha1 fingerprint":
+            value["sha1"] = content.strip().lower()
+    return Parsed(value, []) if value["serial"] else Parsed(None, ["no serial number in it"])
 
 
 def parse_signatures(text):

@@ -56,6 +56,22 @@ options:
   arch:
     description: Architecture as DKMS names it. Default is the node's own.
     type: str
+  signing_key:
+    description:
+      - Path of the private key on the node with which DKMS signs, or a C(pkcs11:) address. It is never copied or read by this module.
+      - DKMS is told in C(/etc/dkms/framework.conf.d/lockstep-gpu.conf); one older than 3.0.4 in its C(framework.conf), and by a program that signs.
+      - A module that is signed with another key, or not at all, is built again. Left out, DKMS's settings stay as they are.
+    type: str
+  signing_cert:
+    description: Path of the certificate on the node that belongs to O(signing_key), best in DER form, as C(mokutil) wants it.
+    type: path
+  secure_boot:
+    description:
+      - Whether the kernel that will load the module takes only modules that are signed with an enrolled key.
+      - Then a certificate that is known not to be enrolled is a failure before anything is done (V(mok_not_enrolled)), and so is a result that is
+        not signed (V(module_unsigned)).
+    type: bool
+    default: false
   wait:
     description: Seconds to wait for a DKMS process that is already at work before giving up.
     type: int
@@ -69,6 +85,15 @@ EXAMPLES = r"""
     version: 550.163.01
     kernel: 6.12.117+deb13-amd64
     files: [nvidia-current, nvidia-current-modeset, nvidia-current-drm, nvidia-current-uvm, nvidia-current-peermem]
+
+- name: The module, signed with the site's own key
+  lockstep.gpu.dkms_module:
+    module: nvidia
+    version: 580.126.20
+    kernel: 6.8.0-90-generic
+    signing_key: /etc/keys/modules.priv
+    signing_cert: /etc/keys/modules.der
+    secure_boot: true
 
 - name: Nothing of an older version, for any kernel
   lockstep.gpu.dkms_module:
@@ -125,7 +150,14 @@ files:
       vermagic: 6.12.117+deb13-amd64 SMP preempt mod_unload modversions
       license: NVIDIA
       signer: DKMS module signing key
+      signed: true
+      key: 2A:F3:01
       sha256: 0f343b0931126a20f133d67c2b018a3b5f2ba2a1b2c1d6d1b0f9d3f3a1f0c0de
+code:
+  description: Why signatures made the run fail, in a word of the collection's findings; null for another reason.
+  returned: when the signature is what failed
+  type: str
+  sample: mok_not_enrolled
 log_path:
   description: The build's log, when there is one.
   returned: always
@@ -154,7 +186,7 @@ import time
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.lockstep.gpu.plugins.module_utils import dkms, dkms_log
+from ansible_collections.lockstep.gpu.plugins.module_utils import dkms, dkms_log, dkms_signing, module_files
 from ansible_collections.lockstep.gpu.plugins.module_utils.run import CommandError, Runner, find_tool
 
 BUILD_EXCLUSIVE_RC = 77
@@ -183,16 +215,36 @@ def explain(error, log, build_dir):
     return {"first_error": first, "diagnosis": diagnosis, "log_tail": dkms_log.tail(text)}
 
 
-def carry_out(module, tree, wanted, seen, result):
-    """Do the planned steps and read the state back into `result`. Raises DkmsError."""
+def prepare_signing(module, run, params):
+    """(Signing or None, its certificate or None), refused before anything is done. Raises SigningError."""
+    if not params["signing_key"] or params["state"] == "absent":
+        return None, None
+    signing = dkms_signing.Signing(run, find_tool, params["signing_key"], params["signing_cert"])
+    certificate = signing.certificate()
+    if signing.exposed():
+        module.warn("others than its owner may read the signing key %s" % params["signing_key"])
+    if params["secure_boot"]:
+        dkms_signing.require_enrolled(run, certificate, params["signing_cert"])
+    return signing, certificate
+
+
+def carry_out(module, tree, wanted, seen, signing, result):
+    """Do the planned steps and read the state back into `result`. Raises DkmsError, SigningError."""
     for step in result["steps"]:
         module.debug("dkms step: %s" % step)
-        tree.do(step, wanted, seen)
+        if step == "configure":
+            signing.configure()
+        else:
+            tree.do(step, wanted, seen)
         result["changed"] = True
         result["built"] = result["built"] or step == "build"
     after = tree.observe(wanted)
     result["state_after"] = dkms.describe_state(after)
     result["files"] = after.files
+    if after.faults and all(map(module_files.is_about_a_signature, after.faults)):
+        code = "module_unsigned" if "is not signed" in after.faults[0] else "mok_not_enrolled"
+        raise dkms_signing.SigningError("%s.%s" % (after.faults[0], " DKMS said: %s" % tree.remarks[0] if tree.remarks else ""),
+                                        code if module.params["secure_boot"] else None)
     reached = {"installed": ("installed",), "built": ("built", "installed"), "absent": ("absent", "added")}[wanted.state]
     if after.state not in reached or (wanted.state != "absent" and (after.faults if wanted.state == "installed" else after.bad_build)):
         raise dkms.DkmsError("after %s the module is still %s: %s" % (
@@ -222,18 +274,25 @@ def main():
             "state": {"type": "str", "choices": ["installed", "built", "absent"], "default": "installed"},
             "files": {"type": "list", "elements": "str", "default": []},
             "arch": {"type": "str"},
+            "signing_key": {"type": "str", "no_log": False},
+            "signing_cert": {"type": "path"},
+            "secure_boot": {"type": "bool", "default": False},
             "wait": {"type": "int", "default": 900},
         },
+        required_together=[("signing_key", "signing_cert")],
         required_if=[("state", "installed", ["kernel"]), ("state", "built", ["kernel"])],
         supports_check_mode=True)
     params = module.params
     wanted = dkms.Wanted(params["module"], params["version"], params["kernel"], params["arch"] or platform.machine(),
                          params["state"], params["files"])
-    tree = dkms.Tree(Runner(module))
+    run = Runner(module)
+    tree = dkms.Tree(run)
     began = time.time()
     result = {"changed": False, "built": False, "log_path": None, "seconds": 0.0, "files": [], "steps": [], "reasons": [], "missing": [],
               "state_before": None, "state_after": None}
     try:
+        signing, certificate = prepare_signing(module, run, params)
+        wanted = wanted._replace(certificate=certificate)
         pids = [] if module.check_mode else tree.wait_until_idle(wanted, params["wait"])
         if pids:
             module.fail_json(msg="DKMS is still at work after %d seconds (processes %s); nothing was changed"
@@ -241,6 +300,9 @@ def main():
         seen = tree.observe(wanted)
         result.update(state_before=dkms.describe_state(seen), state_after=dkms.describe_state(seen), files=seen.files,
                       reasons=seen.faults, steps=dkms.plan(wanted, seen))
+        unwritten = signing.unwritten() if signing else {}
+        if unwritten:
+            result["steps"].insert(0, "configure")
         log_path = os.path.join(tree.built_dir(wanted), "log", "make.log") if wanted.kernel else ""
         where = "%s/%s on %s" % (wanted.module, wanted.version, wanted.kernel or "all kernels")
         if "build" in result["steps"]:
@@ -253,13 +315,20 @@ def main():
         if result["steps"] and module.check_mode:
             result.update(changed=True, state_after=wanted.state)
         elif result["steps"]:
-            carry_out(module, tree, wanted, seen, result)
+            carry_out(module, tree, wanted, seen, signing, result)
+        if params["secure_boot"] and wanted.state != "absent" and not module.check_mode:
+            dkms_signing.require_loadable(run, result["files"], tree.remarks)
         result.update(seconds=round(time.time() - began, 1), log_path=log_path if os.path.exists(log_path) else None)
-        result["diff"] = {"before": "%s: %s\n" % (where, result["state_before"]), "after": "%s: %s\n" % (where, result["state_after"])}
+        result["diff"] = [{"before": "%s: %s\n" % (where, result["state_before"]), "after": "%s: %s\n" % (where, result["state_after"])}]
+        result["diff"] += [{"before_header": path, "after_header": path, "before": before, "after": after}
+                           for path, (before, after) in sorted(unwritten.items())]
         module.exit_json(**result)
     except dkms.DkmsError as error:
         result["seconds"] = round(time.time() - began, 1)
         fail_with_log(module, tree, wanted, error, began, result)
+    except dkms_signing.SigningError as error:
+        result["seconds"] = round(time.time() - began, 1)
+        module.fail_json(msg="%s/%s: %s" % (wanted.module, wanted.version, error), code=error.code, **result)
     except (CommandError, OSError) as error:
         module.fail_json(msg=str(error), **result)
 

@@ -36,6 +36,10 @@ options:
       - Folder on the controller with recorded outputs and a C(bundle.yml); a relative one lies beside the playbook.
       - The node is then not touched.
     type: path
+  certificate:
+    description:
+      - The site's certificate for modules on the node, where it has one of its own; whether it is enrolled is then asked, rather than of DKMS's.
+    type: path
   probe_timeout:
     description: Seconds that each single probe may take; one that needs longer is killed, and its value is unknown.
     type: float
@@ -96,6 +100,7 @@ unknown:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.lockstep.gpu.plugins.module_utils import capture_security
 from ansible_collections.lockstep.gpu.plugins.module_utils.facts import result
 from ansible_collections.lockstep.gpu.plugins.module_utils.probe import DEFAULT_TIMEOUT, LiveProbe
 
@@ -105,6 +110,7 @@ def main():
         argument_spec={
             "gather": {"type": "list", "elements": "str", "choices": ["local", "gpu", "archive", "deep"], "default": ["local"]},
             "bundle": {"type": "path"},
+            "certificate": {"type": "path"},
             "probe_timeout": {"type": "float", "default": DEFAULT_TIMEOUT},
         },
         supports_check_mode=True,
@@ -112,6 +118,7 @@ def main():
     if module.params["bundle"]:
         module.fail_json(msg="a bundle is replayed on the controller by the action plugin of the same name: call"
                              " lockstep.gpu.node_facts from a play")
+    capture_security.PREFERRED[:] = [module.params["certificate"]] if module.params["certificate"] else []
     probe = LiveProbe(timeout=module.params["probe_timeout"])
     module.exit_json(**result(probe, module.params["gather"], ask_gpu=not module.check_mode))
 
