@@ -25,7 +25,6 @@ def unserved(stack):
     found = [key for key in ("modules", "expect") if stack.get(key)]
     found += ["kernel.cmdline"] if (stack.get("kernel") or {}).get("cmdline") else []
     driver = stack.get("driver") or {}
-    found += ["driver.options"] if driver.get("options") else []
     found += ["nccl.conf"] if (stack.get("nccl") or {}).get("conf") else []
     found += ["driver.module: " + driver["module"]] if driver.get("module") == "prebuilt" else []
     return found

@@ -196,7 +196,6 @@ def test_the_proof_asks_for_what_the_stack_has():
 
 
 @pytest.mark.parametrize("part, words, key", [
-    ("driver", {"options": {"NVreg_A": 1}}, "driver.options"),
     ("driver", {"module": "prebuilt"}, "driver.module: prebuilt"), ("modules", {"gdrdrv": "2.5"}, "modules"),
     ("nccl", {"conf": {"NCCL_DEBUG": "INFO"}}, "nccl.conf"), ("kernel", {"cmdline": ["a"]}, "kernel.cmdline")])
 def test_what_nothing_acts_on_is_named(part, words, key):
