@@ -120,7 +120,8 @@ def test_every_component_of_a_shipped_stack_has_a_package_set(name):
     value = stack.expand(name)
     for product in FACTS["packages"]["products"]:
         if product in value:
-            assert knowledge.package_set(FACTS, product, value), product
+            flavour = knowledge.flavour(FACTS, value["driver"], []) if product == "driver" else None
+            assert knowledge.package_set(FACTS, product, value, flavour), product
 
 
 def test_a_set_is_chosen_by_release_branch_and_flavour():

@@ -14,8 +14,8 @@ from ansible_collections.lockstep.gpu.plugins.plugin_utils import knowledge, pla
 FACTS = knowledge.load()
 
 
-def need_of(name):
-    return plan.wanted(stack.expand(name), FACTS)
+def need_of(name, **node):
+    return plan.wanted(stack.expand(name), FACTS, **node)
 
 
 def by_name(need):
@@ -36,7 +36,8 @@ def test_versions_are_matched_whole_and_literally(name, package, fits, misfits):
 
 def test_each_embedded_stack_is_known_in_order():
     for name in stack.names():
-        assert [part["name"] for part in need_of(name)["slices"]] == [
+        # An H100 with its switches, so that auto has a fabric.
+        assert [part["name"] for part in need_of(name, gpus=["10de:2330"], nvswitches=[{}])["slices"]] == [
             component for component in plan.COMPONENTS if stack.expand(name).get(component)]
 
 
