@@ -13,9 +13,11 @@ description:
     and reads it back.
   - The default is made to stick with a drop-in of its own (C(/etc/default/grub.d/zz-lockstep-gpu.cfg), C(GRUB_DEFAULT=saved)).
     Otherwise the installation of a kernel moves it.
+  - Where GRUB's menu is made of boot loader specification entries (RHEL and its kin), an entry is chosen by the id of its file, of this machine
+    where a clone has left others. There C(UPDATEDEFAULT=no) in C(/etc/sysconfig/kernel) keeps the installation of a kernel from moving the default.
   - Refuses a kernel that has no menu entry, no image or no initramfs.
   - In a container, which boots nothing, the result is C(status=not_applicable) and no failure.
-  - Boot loader specification entries and systemd-boot are not supported yet. Then O(state=query) returns C(status=unsupported), and
+  - systemd-boot is not supported yet. Then O(state=query) returns C(status=unsupported), and
     the other states fail.
 version_added: 0.1.0
 author: lockstep.gpu contributors (@lockstep-gpu)
@@ -98,7 +100,7 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.lockstep.gpu.plugins.module_utils import grub
+from ansible_collections.lockstep.gpu.plugins.module_utils import grub, grub_bls
 from ansible_collections.lockstep.gpu.plugins.module_utils.run import CommandError, Runner
 
 CONTAINER_MARKS = ("/run/systemd/container", "/.dockerenv", "/run/.containerenv")
@@ -181,7 +183,8 @@ def main():
         },
         required_if=[("state", "default", ["kernel"]), ("state", "once", ["kernel"])],
         supports_check_mode=True)
-    loader = grub.Grub(Runner(module))
+    run = Runner(module)
+    loader = next((loader for loader in (grub.Grub(run), grub_bls.Bls(run)) if loader.configured), grub.Grub(run))
     nothing = dict.fromkeys(("default_before", "default_after", "next_before", "next_after", "env_writable"))
     try:
         if loader.configured:
@@ -189,7 +192,7 @@ def main():
         other = loader.other_loader()
         if in_container() and other is None:
             module.exit_json(status="not_applicable", loader="none", changed=False, msg="a container boots no kernel of its own", **nothing)
-        message = "the default kernel can be set with GRUB as Debian and Ubuntu set it up only; found %s" % (other or "no boot loader")
+        message = "the default kernel can be set with GRUB as Debian, Ubuntu and RHEL set it up only; found %s" % (other or "no boot loader")
         if module.params["state"] == "query":
             module.exit_json(status="unsupported", loader=other or "none", changed=False, msg=message, **nothing)
         module.fail_json(status="unsupported", loader=other or "none", msg=message, **nothing)
