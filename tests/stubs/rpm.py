@@ -57,7 +57,8 @@ def spec(source, version, members, tree):
         tags = ["BuildArch: noarch"] if row.arch == "noarch" else []
         tags += ["%s: %s" % (tag, text) for key, tag in TAGS.items() for text in row.relations.get(key, ())]
         if own:
-            lines[7:7] = tags
+            # Before the description, which the whole of the main package's head precedes.
+            lines[lines.index("%description"):lines.index("%description")] = tags
         else:
             lines += [*tags, "%description -n " + row.name, "stub"]
         lines += [line for script, section in SCRIPTS.items() if script in made.scripts
