@@ -165,6 +165,7 @@ def install(_run, slices, settings, wanted, pins):
         asks = dict(wanted["ask"], **{name: version for name, version in wanted["all"].items() if name == PLUGIN and name not in ask.installed()})
         there = {key: {version_of(package) for package in found} for key, found in ask.installed().items()}
         again = {key: version for key, version in begun.items() if version in there.get(key, ()) and wanted["all"].get(key, version) == version}
+        asks = {key: version for key, version in asks.items() if key not in again}
         more = {"again": sorted(again.items()), "double": doubles(ask, slices, wanted["all"], begun)}
         try:
             outcome = ask.simulate(asks, wanted["removed"], **more)
