@@ -25,8 +25,17 @@ volumes() {
   esac
 }
 
+# Every systemd wants several inotify instances of the kernel's one pool; with the usual 128 the tenth node hangs or dies.
+inotify_room() {
+  local file=/proc/sys/fs/inotify/max_user_instances least=1024
+  [ "$(cat "$file" 2>/dev/null || echo "$least")" -lt "$least" ] || return 0
+  if echo "$least" 2>/dev/null >"$file"; then say "raised fs.inotify.max_user_instances to $least until this machine restarts: every node needs some";
+  else say "nodes may hang: fs.inotify.max_user_instances is $(cat "$file") on this machine, $least would do"; fi
+}
+
 create() {
   local image volume
+  inotify_room
   image=$(tools/image.sh "$platform")
   volumes
   # What systemd needs inside, without --privileged. /sys/fs/cgroup as on the host: it may be version 1 or 2.
@@ -37,12 +46,10 @@ create() {
 }
 
 # Some units cannot start in a container, so `degraded` is as good as `running`. Right after the start there is
-# no bus to ask yet, hence the loop. Rarely systemd ends at once, while cgroups of a container that was just removed are
-# still going away: it is started again.
+# no bus to ask yet, hence the loop.
 wait_for_boot() {
   local answer
   for _ in $(seq 60); do
-    [ "$(docker inspect -f '{{.State.Running}}' "$name")" = true ] || docker start "$name" >/dev/null
     answer=$(docker exec "$name" timeout 60 systemctl is-system-running --wait 2>&1 || true)
     case $answer in running | degraded) return ;; esac
     sleep 0.5
