@@ -34,8 +34,6 @@ start_own() {
   with_log engine-bridge make_bridge || die "no network bridge can be made here, so no container engine can start; name one that runs elsewhere with DOCKER_HOST"
   # Where /proc/sys is read-only, inside another container for instance, newer engines want to be told to go on.
   export DOCKER_ALLOW_IPV6_ON_IPV4_INTERFACE=1
-  # A systemd in each node takes a dozen of these, of 128 that a kernel gives by default.
-  [ "$(cat /proc/sys/fs/inotify/max_user_instances)" -ge 1024 ] || sysctl -q -w fs.inotify.max_user_instances=1024 2>/dev/null || true
   # In a session of its own: it has to outlive this script.
   setsid dockerd -H "$own" --data-root "$engine_data" --exec-root "$engine_run/exec" --pidfile "$pid_file" \
     --bridge "$bridge" >"$engine_run/dockerd.log" 2>&1 </dev/null &
