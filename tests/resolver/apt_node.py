@@ -65,8 +65,10 @@ class AptNode:
 
     def change(self, installs, removes):
         """Let packages be there at other versions, and others be gone."""
+        self.held = {line.split()[0] for line in self.apt("apt-mark", "showhold")[1].splitlines()}
         for name in removes:
             self.state.pop(name, None)
+            self.held.discard(name)
             self.root.base.pop(name, None)
         self.state.update(installs)
         self._write()

@@ -14,6 +14,7 @@ HERE = pathlib.Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 from apt_node import AptNode  # noqa: E402  (needs the path above)
+from collection import Collection, CollectionOnDnf  # noqa: E402
 from dnf_node import DnfNode  # noqa: E402
 from stubs import build  # noqa: E402
 
@@ -58,3 +59,9 @@ def dnf_node(tmp_path, repositories):
     def make(*ids, folders=None, **more):
         return DnfNode(tmp_path / ("node%d" % next(count)), dict(folders or repositories(*ids), **repositories("externals-rpm")), **more)
     return make
+
+
+@pytest.fixture
+def on(monkeypatch):
+    """A function that makes the Collection of an AptNode or a DnfNode."""
+    return lambda node: CollectionOnDnf(node) if isinstance(node, DnfNode) else Collection(node, monkeypatch)

@@ -6,6 +6,10 @@ from __future__ import annotations
 
 import pytest
 
+import expected
+from ansible_collections.lockstep.gpu.plugins.module_utils import acting
+from collection import need_of
+
 K = "6.8.0-84.84~22.04.1"
 
 
@@ -47,3 +51,52 @@ class TestWhatAptDoes:
             got = node.install(meta + "=580.126.20-1")
             assert got.rc == 0 and got[meta] == "580.126.20-1"
             assert got.upstream["nvidia-driver"] == got.upstream["libcuda1"] == "610.43.02"
+
+
+UBUNTU = {"os": "ubuntu-22.04"}
+K138 = {"release": "6.8.0-138-generic", "package_version": "6.8.0-138.138~22.04.1"}
+
+
+def archive_set(version, flavour=""):
+    """What a driver of the archive needs for computing, with a module that is built on the node."""
+    branch = version.split(".")[0]
+    names = ["%s-%s" % (name, branch) for name in ("libnvidia-compute", "libnvidia-cfg1", "nvidia-utils", "nvidia-compute-utils", "nvidia-kernel-common")]
+    names += ["%s-%s%s" % (name, branch, flavour) for name in ("nvidia-dkms", "nvidia-kernel-source")]
+    return expected.each([*names, "nvidia-firmware-%s-%s" % (branch, expected.upstream(version))], version)
+
+
+class TestOurs:
+    @pytest.mark.parametrize("flavour, words", [("open", "-open"), ("proprietary", "")])
+    def test_the_archive_s_driver(self, apt_node, on, flavour, words):
+        node = apt_node("ubuntu2204-archive")
+        ours, need = on(node), need_of(dict(UBUNTU, driver={"version": "580.173.02", "flavour": flavour}))
+        made = ours.apply(need)
+        assert made.managed() == archive_set("580.173.02-0ubuntu0.22.04.1", words) and made.removed == []
+        assert ours.due(need) == [] and ours.moves(made) == []
+
+    def test_the_prebuilt_module_comes_without_dkms_and_without_a_kernel_of_its_own(self, apt_node, on):
+        node = apt_node("ubuntu2204-archive")
+        node.change({}, ["dkms"])
+        driver = {"version": "595.84", "flavour": "proprietary", "module": "precompiled"}
+        ours, need = on(node), need_of(dict(UBUNTU, kernel=K138, driver=driver))
+        made = ours.apply(need)
+        V = "595.84-0ubuntu0.22.04.1"
+        assert made.managed("driver") == dict(
+            expected.each(["libnvidia-cfg1-595", "libnvidia-compute-595", "nvidia-compute-utils-595", "nvidia-kernel-common-595", "nvidia-utils-595",
+                           "nvidia-firmware-595-595.84"], V), **{"linux-modules-nvidia-595-6.8.0-138-generic": "6.8.0-138.138~22.04.1"})
+        assert "dkms" not in made.changes()
+        assert ours.due(need) == [] and ours.moves(made) == []
+
+    def test_a_transitional_package_is_no_driver(self, apt_node, on):
+        """550 is only a way to 580 here: no version of it can be had, and the refusal says where it would lead."""
+        ours = on(apt_node("ubuntu2204-archive", preferences=""))
+        with pytest.raises(acting.Refused) as refused:
+            ours.resolve(need_of(dict(UBUNTU, driver={"version": "590.48.01", "flavour": "open"})))
+        assert {problem["code"] for problem in refused.value.problems} <= {"candidate_is_transitional", "locked_version_gone_from_archive"}
+
+    def test_a_version_that_the_archive_dropped_is_refused_with_what_there_is(self, apt_node, on):
+        ours = on(apt_node("ubuntu2204-archive"))
+        with pytest.raises(acting.Refused) as refused:
+            ours.resolve(need_of(dict(UBUNTU, driver={"version": "580.82.07", "flavour": "open"})))
+        problem = refused.value.problems[0]
+        assert problem["code"] == "locked_version_gone_from_archive" and "580.173.02" in problem["message"]

@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 import expected
+from collection import need_of
 
 K = "6.8.0-84.84~22.04.1"
 HWE = ["%s-hwe-22.04" % name for name in expected.KERNEL_METAS]
@@ -35,3 +36,30 @@ class TestWhatAptDoes:
         node.hold(*held)
         got = node.get("dist-upgrade")
         assert "linux-headers-6.8.0-138-generic" in got.installs or "linux-image-6.8.0-138-generic" in got.installs or got.removes
+
+
+OS = {"os": "ubuntu-22.04"}
+OLD = {"release": "6.8.0-84-generic", "package_version": K}
+PARTS = ["linux-%s-6.8.0-84-generic" % part for part in ("image", "modules", "modules-extra", "headers")] + ["linux-hwe-6.8-headers-6.8.0-84"]
+
+
+class TestOurs:
+    def test_on_a_bare_node(self, apt_node, on):
+        node = apt_node("ubuntu2204-archive")
+        ours, need = on(node), need_of(dict(OS, kernel=OLD))
+        made = ours.apply(need)
+        assert made.managed() == expected.each(PARTS, K) and made.others() == {} and made.removed == []
+        assert ours.due(need) == [] and ours.moves(made) == []
+
+    @pytest.mark.parametrize("version, abi", [(K, "84"), ("6.8.0-138.138~22.04.1", "138")])
+    def test_metapackages_that_are_there_stay_as_they_are(self, apt_node, on, version, abi):
+        """Whatever they lead to, they bring no other kernel any more; and what is there is not taken away."""
+        node = apt_node("ubuntu2204-archive")
+        node.settle("install", "--no-install-recommends", *expected.words(expected.each(HWE, version)))
+        before = dict(node.state)
+        ours, need = on(node), need_of(dict(OS, kernel=OLD))
+        made = ours.apply(need)
+        assert made.removed == [] and before.items() <= node.state.items()
+        assert {name for name in made.changes()} == (set() if abi == "84" else set(PARTS))
+        assert {name: made.managed()[name] for name in HWE} == expected.each(HWE, version)
+        assert ours.due(need) == [] and ours.moves(made) == []
