@@ -17,6 +17,7 @@ from ansible_collections.lockstep.gpu.plugins.module_utils import parse_dnf, ver
 LOCKS_FILE = "/etc/dnf/plugins/versionlock.list"
 OWN_REPOSITORIES = "/etc/yum.repos.d/lockstep-gpu.repo"
 BEGIN, END = "# BEGIN lockstep.gpu", "# END lockstep.gpu"
+_GUARDS = "# What must not come at another version whenever it is installed."
 _BLOCK = re.compile(r"^%s\n(.*?)^%s(?:\n|\Z)" % (re.escape(BEGIN), re.escape(END)), re.MULTILINE | re.DOTALL)
 _EXACT = re.compile(r"(?P<name>[^\s*?\[\]!]+)-(?P<epoch>\d+):(?P<version>[^\s*?\[\]-]+)-(?P<release>[^\s*?\[\]-]+)\.(?P<arch>\*|i686)")
 # NEVRA, NEVR, NEV of dnf; yum's have the epoch in front.
@@ -62,7 +63,7 @@ def render(slices, pins):
     if not exact and not guards:
         return ""
     lines = [BEGIN, "# The exact versions of this node's stack. Changes are undone by the next run.", *exact]
-    lines += ["# What must not come at another version whenever it is installed.", *guards] if guards else []
+    lines += [_GUARDS, *guards] if guards else []
     return "\n".join([*lines, END]) + "\n"
 
 
@@ -75,7 +76,8 @@ def own_block(text):
 def own_pins(text):
     """{name: version} of the exact locks of our block, as render() takes them; guards are none."""
     pins = {}
-    for line in own_block(text).splitlines():
+    # A guard may be as exact.
+    for line in own_block(text).partition(_GUARDS)[0].splitlines():
         found = _EXACT.fullmatch(line.strip())
         if found:
             key = found.group("name") if found.group("arch") == "*" else "%s:%s" % (found.group("name"), found.group("arch"))

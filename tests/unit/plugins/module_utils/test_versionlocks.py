@@ -33,6 +33,13 @@ def test_the_block_says_every_pin_and_every_guard_that_is_none():
     assert versionlocks.own_pins(BLOCK) == PINS
 
 
+def test_an_exact_guard_is_no_pin():
+    kernel = {"name": "kernel", "pattern": r"5\.14\.0\-570\.18\.1\.el9_6", "guard": ["kernel-modules-extra"]}
+    text = versionlocks.render([kernel], {"kernel-core": "5.14.0-570.18.1.el9_6"})
+    assert "kernel-modules-extra-0:5.14.0-570.18.1.el9_6.*\n" in text
+    assert versionlocks.own_pins(text) == {"kernel-core": "5.14.0-570.18.1.el9_6"}
+
+
 def test_without_anything_to_lock_there_is_no_block():
     assert versionlocks.render([], {}) == "" and versionlocks.own_pins("") == {} and versionlocks.own_block(THEIRS) == ""
 
