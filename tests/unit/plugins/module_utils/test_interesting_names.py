@@ -28,18 +28,18 @@ def asked(manager):
                     yield re.sub(r"\{(\w+)\}", lambda match: VALUES[match[1]], ask["name"])
 
 
-def parts():
-    """Every package of CUDA's releases, without what ends its name."""
+def parts(tail):
+    """Every package of CUDA's releases. tail: what ends the names of those for compiling."""
     for release in FACTS["cuda_components"]["releases"]:
-        yield from (name + "-12-8" for name in [*release["parts"], *release["metas"]])
+        yield from (name + "-12-8" for name in [*release["parts"], *release["metas"], *(part + tail for part in release["dev"])])
         yield from release["whole"]
 
 
-@pytest.mark.parametrize("name", sorted({*asked("apt"), *parts()}))
+@pytest.mark.parametrize("name", sorted({*asked("apt"), *parts("-dev")}))
 def test_dpkgs_table_has_it(name):
     assert parse_dpkg.interesting({"name": name, "source": name})
 
 
-@pytest.mark.parametrize("name", sorted({*asked("dnf"), *parts()}))
+@pytest.mark.parametrize("name", sorted({*asked("dnf"), *parts("-devel")}))
 def test_rpms_table_has_it(name):
     assert parse_rpm.INTERESTING.fullmatch(name)
