@@ -93,18 +93,29 @@ def beside(members, available, own_pins, targets, compare=versions.compare):
     return found
 
 
-def removable(ask, candidates):
-    """Those candidates that can go without taking anything else along; apt is asked, not guessed."""
+def removable(ask, candidates, targets=None):
+    """Those candidates that can go without taking anything else along; apt is asked, not guessed.
+
+    targets: {name: version} that come in the same transaction. What needs a candidate now may need another one then: the
+    kernel's part of a driver has one package of firmware for each version, with the version in its name.
+    """
     if not candidates:
         return []
     limit = set(candidates)
+    coming = ["%s=%s" % item for item in sorted((targets or {}).items()) if item[0] not in limit]
+
+    def would(arguments, **verb):
+        try:
+            return ask.simulate(arguments, **verb)
+        except apt.AptError:
+            return None
 
     def goes_alone(names):
-        try:
-            installs, removed = ask.simulate(sorted(names), verb="remove")
-        except apt.AptError:
-            return False
-        return not installs and set(removed) <= limit
+        alone = would(sorted(names), verb="remove")
+        if alone and not alone[0] and set(alone[1]) <= limit:
+            return True
+        then = would(coming + ["%s-" % name for name in sorted(names)]) if coming else None
+        return bool(then) and set(then[1]) <= limit
 
     if goes_alone(candidates):
         return sorted(candidates)
@@ -220,7 +231,7 @@ def resolve(ask, slices, packages, own_pins, theirs=None):
     for part in slices:
         candidates |= set(closure.leftovers(part, packages))
     candidates -= set(targets)
-    leaving = removable(ask, sorted(candidates))
+    leaving = removable(ask, sorted(candidates), dict(follow, **targets))
     targets.update({name: version for name, version in follow.items() if name not in leaving})
     installs, removed, arrivals = stages(ask, slices, packages, targets, leaving)
     metadata = ask.show({name: row["version"] for name, row in installs.items()})

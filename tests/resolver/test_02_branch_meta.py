@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 import expected
+from collection import need_of
 
 V = "580.126.20-1ubuntu1"
 
@@ -27,3 +28,27 @@ class TestWhatAptDoes:
         got = apt_node("ubuntu2404-cuda").install(*expected.words(want))
         assert got.rc == 0 and got.removes == []
         assert {name: version for name, version in got.installs.items() if name != "dkms"} == want
+
+
+STACK = {"os": "ubuntu-24.04", "driver": {"version": "580.126.20", "source": "nvidia", "flavour": "open"}}
+BOTH = ("ubuntu2404-cuda", "ubuntu2404-archive")
+FULL = dict(expected.suffixed_driver(V, "-open"), **{"nvidia-open-580": V, "nvidia-modprobe": V})
+
+
+class TestOurs:
+    def test_what_computing_needs(self, apt_node, on):
+        ours, need = on(apt_node(*BOTH)), need_of(STACK)
+        made = ours.apply(need)
+        want = {name: version for name, version in expected.suffixed_compute(V, "-open").items() if not name.startswith("nvidia-headless")}
+        assert made.managed() == dict(want, **{"nvidia-modprobe": V})
+        assert ours.due(need) == [] and ours.moves(made) == []
+
+    def test_a_node_that_has_the_meta_only_at_its_version(self, apt_node, on):
+        """The naive command's node: one name says 580.126.20, sixteen say 580.178.04 and nvidia-modprobe 610.57.04."""
+        node = apt_node(*BOTH)
+        node.settle("install", "--no-install-recommends", "nvidia-open-580=" + V)
+        ours, need = on(node), need_of(STACK)
+        made = ours.apply(need)
+        assert made.managed() == FULL and made.removed == ["nvidia-firmware-580-580.178.04"]
+        assert ours.due(need) == [] and ours.moves(made) == []
+        assert node.state["nvidia-dkms-580-open"] == V

@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 import expected
+from collection import H100, need_of
 
 V = "580.126.20-1ubuntu1"
 HOST = dict(expected.suffixed_driver(V, "-open"), **{"nvidia-open-580": V, "nvidia-modprobe": V, "nvidia-fabricmanager": "580.126.20-1"})
@@ -29,3 +30,29 @@ class TestWhatAptDoes:
     def test_every_name_held_stays(self, apt_node, verb):
         got = apt_node("ubuntu2404-cuda", installed=HOST, holds=list(HOST)).get(verb)
         assert got.rc == 0 and got.installs == {} and got.removes == []
+
+
+class TestOurs:
+    def test_a_node_that_is_exact_already_is_only_held(self, apt_node, on):
+        node = apt_node("ubuntu2404-cuda", "ubuntu2404-archive", installed=HOST)
+        stack = {"os": "ubuntu-24.04", "driver": {"version": "580.126.20", "source": "nvidia", "flavour": "open"}, "fabric": {"manager": "580.126.20"}}
+        ours, need = on(node), need_of(stack, gpus=[H100], nvswitches=4)
+        made = ours.apply(need)
+        assert made.changes() == {"libnvidia-nscq": "580.126.20-1"} and made.removed == []
+        assert made.managed() == dict(HOST, **{"libnvidia-nscq": "580.126.20-1"})
+        assert ours.due(need) == [] and ours.moves(made) == []
+
+    @pytest.mark.parametrize("lost", ["holds", "pins"])
+    def test_holds_and_pins_each_suffice_alone(self, apt_node, on, lost):
+        node = apt_node("ubuntu2404-cuda", "ubuntu2404-archive", installed=HOST)
+        ours = on(node)
+        need = need_of({"os": "ubuntu-24.04", "driver": {"version": "580.126.20", "source": "nvidia", "flavour": "open"}, "fabric": {"manager": "auto"}},
+                       gpus=[H100], nvswitches=4)
+        made = ours.apply(need)
+        if lost == "holds":
+            node.apt("apt-mark", "unhold", *made.managed())
+        else:
+            node.root.write("etc/apt/preferences.d/lockstep-gpu.pref", "")
+        assert ours.moves(made) == []
+        # What was lost is due again, and nothing else.
+        assert {action["action"] for action in ours.due(need)} == {"hold" if lost == "holds" else "add_apt_pin"}

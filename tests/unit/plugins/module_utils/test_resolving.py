@@ -114,6 +114,18 @@ def test_what_another_candidate_needs_goes_after_it():
     assert resolving.removable(Apt(), ["a-support", "dkms", "libcuda1"]) == ["a-support", "dkms"]
 
 
+def test_what_only_the_old_version_of_a_package_needs_can_go_with_it():
+    """nvidia-kernel-common 580.178.04 needs the firmware of its version, 580.126.20 that of its own."""
+    class Apt:
+        def simulate(self, arguments, verb="install"):
+            firmware = [one for one in ("firmware-178", "firmware-178-") if one in arguments]
+            moves = "kernel-common=126" in arguments
+            return ({"kernel-common": {}} if moves else {}), [*map(lambda one: one.rstrip("-"), firmware), *([] if moves else ["kernel-common"])]
+
+    assert resolving.removable(Apt(), ["firmware-178"], {"kernel-common": "126"}) == ["firmware-178"]
+    assert resolving.removable(Apt(), ["firmware-178"], {"other": "1"}) == resolving.removable(Apt(), ["firmware-178"]) == []
+
+
 V, P = "580.126.20", r"580\.126\.20-.+"
 DRIVER = {"name": "driver", "version": V, "pattern": P, "globs": [V + "-*"], "sources": [], "names": ["nvidia-.+", "libnvidia-.+"],
           "one_names": ["nvidia-(dkms|firmware)-580.*", "libnvidia-.+"],
