@@ -8,7 +8,7 @@ Nothing is guessed: an NVIDIA device that no row knows is refused, with the line
 from __future__ import annotations
 
 from ansible_collections.lockstep.gpu.plugins.plugin_utils import knowledge, package_sets
-from ansible_collections.lockstep.gpu.plugins.plugin_utils.slices import FABRIC, PlanError
+from ansible_collections.lockstep.gpu.plugins.plugin_utils.slices import FABRIC, PlanError, fabric_version
 
 # GPUs of this generation of NVLink and later are reached through a subnet manager and drivers of the fabric of their own.
 NVLINK_WITH_SUBNET_MANAGER = 5
@@ -31,7 +31,7 @@ def whole(stack, facts, gpus, nvswitches):
     found = dict(stack)
     if stack.get("fabric"):
         parts = fabric_parts(stack, facts, gpus, nvswitches)
-        found["fabric"] = dict(stack["fabric"], parts=parts) if parts else None
+        found["fabric"] = dict(stack["fabric"], parts=parts) if parts and fabric_version(stack) else None
     if stack.get("dcgm") and package_sets.major_of(stack["dcgm"]["version"]) != "3":
         found["dcgm"] = dict(stack["dcgm"], cuda=stack["dcgm"].get("cuda") or dcgm_cuda(stack, facts))
     if stack.get("nccl") and package_sets.source_of("nccl", stack) == "nvidia" and not stack["nccl"].get("cuda"):
