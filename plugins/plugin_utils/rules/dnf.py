@@ -136,9 +136,11 @@ def module_stream_not_enabled(ctx: Context) -> t.Iterator[Hit]:
     for name in sorted({row["package"] for row in filtered if row not in own}):
         yield Hit(name, "dnf leaves out %s by modular filtering: no enabled module stream has it. The package is in the repository." % name)
     module = _module(ctx)
-    if not own and module is not None and _stream(ctx) and not _enabled(ctx):
-        yield Hit("%s:%s" % (MODULE, _stream(ctx)), "The driver is to come from %s:%s, and %s." % (
-            MODULE, _stream(ctx), "the module is disabled" if module.get("disabled") else "no stream of the module is enabled"),
+    # An exact stack's stream is in its plan.
+    wanted = _stream(ctx) or next((row["want"] for _component, row in ctx.planned("drift") if row["why"] == "module_stream_differs"), None)
+    if not own and module is not None and wanted and not _enabled(ctx):
+        yield Hit("%s:%s" % (MODULE, wanted), "The driver is to come from %s:%s, and %s." % (
+            MODULE, wanted, "the module is disabled" if module.get("disabled") else "no stream of the module is enabled"),
             STREAMS, "listed", (enable,))
 
 

@@ -201,3 +201,63 @@ def test_the_proof_asks_for_what_the_stack_has():
     ("nccl", {"conf": {"NCCL_DEBUG": "INFO"}}, "nccl.conf"), ("kernel", {"cmdline": ["a"]}, "kernel.cmdline")])
 def test_what_nothing_acts_on_is_named(part, words, key):
     assert plan.unserved({part: words}) == [key]
+
+
+def el_state(need, **manager):
+    """A node of EL 9 with every package of the need, each at the version that the first pattern fits."""
+    packages, pins = {}, {}
+    for part in need["slices"]:
+        for ask in part["requests"]:
+            version = re.sub(r"\\(.)", r"\1", ask["version"].replace("(3:)?", "3:").replace(".+", "1.el9"))
+            packages[ask["name"]] = {"version": version, "source": None, "hold": True, "status": "installed"}
+            pins[ask["name"]] = version
+    return {"packages": packages, "package_manager": dict({
+        "kind": "dnf", "own_pins": pins, "own_sources": plan.plan(need, {"packages": {}})["repositories"], "broken": [], "sources": [],
+        "modules": {"nvidia-driver": {"enabled": "580-open"}}}, **manager)}
+
+
+EL9 = {"os": "rocky-9", "driver": {"version": "580.126.20", "flavour": "open"}}
+
+
+def test_a_converged_node_of_el_needs_nothing():
+    need = plan.wanted(stack.expand(EL9), FACTS)
+    found = plan.plan(need, el_state(need))
+    assert found["converged"] and found["actions"] == []
+
+
+@pytest.mark.parametrize("modules, have, steps", [
+    ({"nvidia-driver": {"enabled": "570-dkms"}}, "570-dkms", [
+        {"action": "module_reset", "target": "nvidia-driver"}, {"action": "module_enable", "target": "nvidia-driver:580-open"}]),
+    ({"nvidia-driver": {"enabled": None, "default": "open-dkms"}}, None, [{"action": "module_enable", "target": "nvidia-driver:580-open"}]),
+    ({}, None, [{"action": "module_enable", "target": "nvidia-driver:580-open"}]), (None, None, [{"action": "module_enable", "target": "nvidia-driver:580-open"}]),
+    ({"nvidia-driver": {"enabled": "580-open", "disabled": True}}, "580-open", [
+        {"action": "module_reset", "target": "nvidia-driver"}, {"action": "module_enable", "target": "nvidia-driver:580-open"}]),
+])
+def test_a_stream_that_differs_is_drift(modules, have, steps):
+    need = plan.wanted(stack.expand(EL9), FACTS)
+    found = plan.plan(need, el_state(need, modules=modules))
+    assert found["components"]["driver"]["drift"] == [{"name": "nvidia-driver", "have": have, "want": "580-open", "why": "module_stream_differs"}]
+    assert found["actions"] == steps and not found["converged"]
+
+
+def test_a_lock_of_dnf_is_one_word_for_hold_and_pin():
+    need = plan.wanted(stack.expand(EL9), FACTS)
+    state = el_state(need, own_pins={})
+    state["packages"]["nvidia-modprobe"]["hold"] = False
+    words = plan.plan(need, state)["actions"]
+    assert {step["action"] for step in words} == {"dnf_versionlock"} and len(words) == len(need["slices"][0]["requests"])
+
+
+def test_what_only_packages_show_is_part_of_the_proof():
+    value = dict(EL9, dcgm={"version": "4.4.2", "cuda": "13"}, container_toolkit="1.18.2", fabric="auto")
+    need = plan.wanted(stack.expand(value), FACTS, gpus=["10de:2330"], nvswitches=[{}])
+    assert plan.proof_of(stack.expand(value), need)["packages"] == {"fabric": "580.126.20", "container_toolkit": "1.18.2", "dcgm": "4.4.2"}
+
+
+def test_an_optional_request_that_is_not_there_is_no_drift():
+    need = plan.wanted(stack.expand(EL9), FACTS)
+    state = el_state(need)
+    del state["packages"]["libnvidia-gpucomp"]
+    assert plan.plan(need, state)["converged"]
+    del state["packages"]["libnvidia-ml"]
+    assert [row["why"] for row in plan.plan(need, state)["components"]["driver"]["drift"]] == ["package_missing"]
