@@ -20,6 +20,7 @@ PROBES = {
     "dnf_versionlock": ("local", Function(capture_rpm.reading(*capture_rpm.LOCKS), "tail -v -n +1 %s" % " ".join(capture_rpm.LOCKS))),
     "dnf_config": ("local", Function(capture_rpm.reading(*capture_rpm.CONFIGS), "tail -v -n +1 %s" % " ".join(capture_rpm.CONFIGS))),
     "dnf_repos": ("local", Function(capture_rpm.reading("/etc/yum.repos.d/*.repo"), "tail -v -n +1 /etc/yum.repos.d/*.repo")),
+    "dnf_own_transaction": ("local", Function(capture_rpm.reading(versionlocks.JOURNAL), "tail -v -n +1 " + versionlocks.JOURNAL)),
     "dnf_modules": ("archive", Special(capture_rpm.asking("module", "list", "nvidia-driver"), "dnf module list nvidia-driver")),
     "dnf_repoquery": ("archive", Special(capture_rpm.asking("repoquery", "--available", *_ASKED), "dnf repoquery " + " ".join(_ASKED))),
     "dnf_transaction": ("archive", Special(capture_rpm.asking("--assumeno", "upgrade"), "dnf --assumeno upgrade")),
@@ -36,7 +37,7 @@ def section(reader):
     packages: as parse_rpm.packages() says; kernel.installed: rows as on other systems; compilers. package_manager:
     kind: "dnf"; packages_complete: whether the list shows a whole system, so that what is not in it is not there;
     absent: what rpm says is not installed;
-    broken: packages that are there in two versions, as an interrupted run leaves them;
+    broken: packages that are there in two versions, or of which a transaction of ours did not come to its end;
     modules: {name: {enabled, default, disabled, streams, profiles}}; versionlocks: rows of parse_dnf.parse_dnf_versionlock();
     config: parse_dnf.parse_dnf_config(); sources: repositories, options.gpgcheck "0" where signatures are not checked;
     available: {name: [versions, newest first]} of what repositories have, None for a list of updates only; kmods: precompiled modules, as
@@ -60,6 +61,8 @@ def section(reader):
                    available=None if offered is None or found["updates_only"] else _available(offered),
                    kmods=None if listing is None and offered is None else kmods)
     manager.update(_own(reader))
+    if part.get("packages") and manager.get("broken") is not None:
+        manager["broken"] = sorted({*manager["broken"], *_interrupted(reader, part["packages"])})
     if part.get("packages") and found["locks"] is not None:
         held = versionlocks.held(part["packages"], found["locks"])
         for name, package in part["packages"].items():
@@ -87,6 +90,12 @@ def _own(reader):
     if repos and repos.rc == 0:
         part["own_sources"] = _file(repos, versionlocks.OWN_REPOSITORIES)
     return part
+
+
+def _interrupted(reader, packages):
+    """Packages that a transaction of ours installed and did not come to its end with."""
+    begun = reader.parsed("dnf_own_transaction", lambda text: Parsed(versionlocks.parse_journal(text), []), absent=None) or {}
+    return [name for name, version in begun.items() if version in [packages.get(name, {}).get("version"), *packages.get(name, {}).get("others", [])]]
 
 
 def _file(seen, path):

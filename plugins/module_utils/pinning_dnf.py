@@ -22,8 +22,7 @@ SYSTEM = System()
 SOURCES_FILE, PINS_FILE = versionlocks.OWN_REPOSITORIES, versionlocks.LOCKS_FILE
 PIN_ACTION = "dnf_versionlock"
 KEY_FORM = "armoured"
-# What a transaction of ours was about to install; it lies there while one runs, and after one that was killed.
-JOURNAL = "/var/lib/lockstep-gpu/transaction"
+JOURNAL = versionlocks.JOURNAL
 RPM_LOCKS = ("/usr/lib/sysimage/rpm/.rpm.lock", "/var/lib/rpm/.rpm.lock")
 compare = versions_rpm.compare
 prepare = dnf_python.ensure
@@ -106,9 +105,8 @@ def settings_due(_run, slices):
 
 
 def journal():
-    """{key: version} that a killed transaction of ours was about to install."""
-    lines = (read_text(SYSTEM.path(JOURNAL)) or "").splitlines()
-    return {key: version for key, equals, version in (line.partition("=") for line in lines) if equals}
+    """{key: version} that a failed or killed transaction of ours was about to install."""
+    return versionlocks.parse_journal(read_text(SYSTEM.path(JOURNAL)) or "")
 
 
 # -- resolve ---------------------------------------------------------------------------------------

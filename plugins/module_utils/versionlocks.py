@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, lockstep.gpu contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Our block in dnf's version lock file, and what others wrote around it. On dnf a lock is hold and pin in one.
+"""Our block in dnf's version lock file, what others wrote around it, and our note of a transaction. On dnf a lock is hold and pin in one.
 
 Format, of dnf-versionlock(8): a pattern a line, ``name-epoch:version-release.arch`` with globs; a leading "!" excludes; lines that
 start with "#" are comments. A package that is not installed is locked by it too. A whole pattern that does not split into the parts of
@@ -16,6 +16,8 @@ from ansible_collections.lockstep.gpu.plugins.module_utils import parse_dnf, ver
 
 LOCKS_FILE = "/etc/dnf/plugins/versionlock.list"
 OWN_REPOSITORIES = "/etc/yum.repos.d/lockstep-gpu.repo"
+# What a transaction of ours was about to install; it lies there while one runs, and after one that failed or was killed.
+JOURNAL = "/var/lib/lockstep-gpu/transaction"
 BEGIN, END = "# BEGIN lockstep.gpu", "# END lockstep.gpu"
 _GUARDS = "# What must not come at another version whenever it is installed."
 _BLOCK = re.compile(r"^%s\n(.*?)^%s(?:\n|\Z)" % (re.escape(BEGIN), re.escape(END)), re.MULTILINE | re.DOTALL)
@@ -83,6 +85,11 @@ def own_pins(text):
             key = found.group("name") if found.group("arch") == "*" else "%s:%s" % (found.group("name"), found.group("arch"))
             pins[key] = versions_rpm.joined(found.group("epoch"), found.group("version"), found.group("release"))
     return pins
+
+
+def parse_journal(text):
+    """{key: version} of JOURNAL, a "name=version" a line; other lines are passed over."""
+    return {key: version for key, equals, version in (line.partition("=") for line in text.splitlines()) if key and equals}
 
 
 def foreign(text):

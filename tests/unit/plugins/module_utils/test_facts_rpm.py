@@ -23,8 +23,8 @@ PINS = {"nvidia-driver-cuda": "3:580.126.20-1.el9", "kernel-core": "5.14.0-570.1
 REPOSITORY = "# Written by lockstep.gpu\n[lockstep-cuda]\nbaseurl=https://mirror.example/cuda/\ngpgcheck=1\n"
 
 
-def nothing():
-    return Observation(None, reason=os.strerror(errno.ENOENT))
+def nothing(path):
+    return Observation(1, "", "cat: %s: %s" % (path, os.strerror(errno.ENOENT)))
 
 
 def node(locks, repos):
@@ -57,3 +57,10 @@ def test_what_is_there_twice_is_broken():
     found = state(rpm_list=twice)
     assert found["package_manager"]["broken"] == ["nvidia-driver-cuda"]
     assert found["packages"]["nvidia-driver-cuda"]["others"] == ["3:570.133.20-1.el9"]
+
+
+def test_what_a_transaction_of_ours_did_not_finish_is_broken():
+    text = join_files([(versionlocks.JOURNAL, "libnccl=2.21.5-1+cuda12.4\nkernel-core=5.14.0-570.18.1.el9_6\nnvidia-modprobe=3:580.126.20-1.el9\n")])
+    assert state(rpm_list=LIST, dnf_own_transaction=text)["package_manager"]["broken"] == ["kernel-core", "libnccl"]
+    found = state(rpm_list=LIST, dnf_own_transaction=nothing(versionlocks.JOURNAL))
+    assert found["package_manager"]["broken"] == [] and "dnf_own_transaction" not in [row["probe"] for row in found["unknown"]]
