@@ -43,16 +43,17 @@ def targets_of(slices, packages, available, own_pins, strangers=(), compare=vers
     return targets, problems
 
 
-def companions_of(slices, packages, available, own_pins, targets=None, compare=versions.compare):
+def companions_of(slices, packages, available, own_pins, targets=None, compare=versions.compare, strangers=()):
     """({name: version}, [names to remove]) for installed managed packages that nobody asks for by name.
 
     They follow the stack's version; what was agreed on before (the own pin) is restored; and what exists at no
-    fitting version has to go, as does what was asked for if it can be had. targets: of targets_of().
+    fitting version has to go, as does what was asked for if it can be had. targets: of targets_of(). strangers: installed
+    packages from an origin that is not the stack's; they move to the stack's, and where it has none those go that we brought.
     """
     found, gone = {}, []
     asked = {request["name"]: bool(request.get("optional")) for part in slices for request in part["requests"]}
     for part in slices:
-        moving = set(closure.followers(part, packages))
+        moving = set(closure.followers(part, packages)) | {name for name in strangers if name in own_pins or available.get(name)}
         moving |= {request["name"] for request in part["requests"] if request.get("optional") and request["name"] not in (targets or {})}
         for name, package in packages.items():
             if asked.get(name) is False or name in (targets or {}) or not closure.is_installed(package):
@@ -225,7 +226,7 @@ def resolve(ask, slices, packages, own_pins, theirs=None):
     targets, problems = targets_of(slices, packages, available, own_pins, strangers)
     if problems:
         raise Refused(explain(ask, slices, problems, policies))
-    follow, gone = companions_of(slices, packages, available, own_pins, targets)
+    follow, gone = companions_of(slices, packages, available, own_pins, targets, strangers=strangers)
     ask.prefer(apt_pins.while_resolving(slices, dict(beside(members, available, own_pins, dict(follow, **targets)), **dict(follow, **targets))))
     candidates = set(gone)
     for part in slices:

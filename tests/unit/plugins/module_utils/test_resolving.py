@@ -177,6 +177,13 @@ def test_what_a_pin_keeps_away_does_not_exist():
         assert error.value.problems[0]["code"] == code and words in error.value.problems[0]["message"]
 
 
+def test_a_package_of_another_origin_that_we_brought_goes_with_its_set():
+    packages = {"nvidia-settings": installed("580.126.20-0ubuntu0.24.04.1", "x")}
+    ask = FakeApt(dict(ARCHIVE, **{"nvidia-settings": ["580.126.20-0ubuntu0.24.04.1"]}), {}, away=[("nvidia-settings", "580.126.20-0ubuntu0.24.04.1")])
+    found = resolving.resolve(ask, [DRIVER], packages, {"nvidia-settings": "580.126.20-0ubuntu0.24.04.1"})
+    assert found["removed"] == ["nvidia-settings"]
+
+
 def test_a_package_of_another_origin_stays_only_over_an_objection():
     packages = {"nvidia-settings": installed("580.126.20-0ubuntu0.24.04.1", "x")}
     ask = FakeApt(dict(ARCHIVE, **{"nvidia-settings": ["580.126.20-0ubuntu0.24.04.1"]}), {}, away=[("nvidia-settings", "580.126.20-0ubuntu0.24.04.1")])
