@@ -60,7 +60,8 @@ def test_the_old_branch_resolves(apt_node, on):
     exact(need, on(apt_node(*APT["ubuntu2204-550"], preferences="")).resolve(need))
 
 
-@pytest.mark.parametrize("name, kind", [("rocky9-580", "none"), ("rocky9-580", "v100"), ("rocky9-580", "b200"), ("rocky9-570", "h100"), ("rocky10-580", "b200")])
+@pytest.mark.parametrize("name, kind", [("rocky9-580", "none"), ("rocky9-580", "v100"), ("rocky9-580", "b200"), ("rocky9-570", "h100"),
+                                        ("rocky10-580", "b200")])
 def test_a_stack_of_dnf_resolves(name, kind, dnf_node, on):
     need = need_on(name, kind)
     exact(need, on(dnf_node(*DNF[name])).resolve(need))

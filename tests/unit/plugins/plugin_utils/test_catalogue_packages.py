@@ -17,7 +17,8 @@ from stubs import repositories as stubs  # noqa: E402  (needs the path above)
 FACTS = knowledge.load()
 EL = ("rhel", "rocky", "almalinux", "ol", "centos")
 TABLES = {"ubuntu22.04": ("ubuntu2204-cuda", "container-toolkit-deb"), "ubuntu24.04": ("ubuntu2404-cuda", "container-toolkit-deb"),
-          "debian12": ("debian12-cuda", "container-toolkit-deb"), "el9": ("rhel9-cuda", "container-toolkit-rpm"), "el10": ("el10-cuda", "container-toolkit-rpm")}
+          "debian12": ("debian12-cuda", "container-toolkit-deb"), "el9": ("rhel9-cuda", "container-toolkit-rpm"),
+          "el10": ("el10-cuda", "container-toolkit-rpm")}
 # What somebody who fills in a claim would look at: the key of the stack, or the file of facts.
 NAMED = re.compile(r"stack key '[a-z]+[.\w\[\]]*'|compat/\w+\.yml|lockstep_repositories")
 
@@ -63,7 +64,8 @@ def offered(claim):
 
 def absent(part, there):
     """The requests of a slice that no repository has: what pinned_packages refuses, with the versions that there are."""
-    return [ask["name"] for ask in part["requests"] if not ask["optional"] and not any(re.fullmatch(ask["version"], version) for version in there.get(ask["name"], ()))]
+    return [ask["name"] for ask in part["requests"] if not ask["optional"] and not any(re.fullmatch(ask["version"],
+                                                                                                    version) for version in there.get(ask["name"], ()))]
 
 
 @pytest.mark.parametrize("name", CLAIMS)
@@ -81,16 +83,20 @@ def test_a_claim_is_packages_or_says_what_is_missing(name):
 @pytest.mark.parametrize(("name", "components"), [
     ("ubuntu2204-azure-570", {"driver", "fabric", "dcgm"}), ("ubuntu2204-azure-580", {"driver", "dcgm"}), ("ubuntu2404-azure-h100-580", {"driver", "dcgm"}),
     ("ubuntu2204-nvidia-gh200-550", {"driver"}), ("ubuntu2404-podsys-570", {"driver", "cuda", "ofed"}), ("rocky9-stackhpc-580", {"driver", "fabric"}),
-    ("rocky9-stackhpc-595", {"driver", "fabric"}), ("rocky9-azure-580", {"driver", "fabric"}), ("ubuntu2204-podsys-535", {"driver", "fabric", "container_toolkit", "dcgm", "ofed"}),
+    ("rocky9-stackhpc-595", {"driver", "fabric"}), ("rocky9-azure-580", {"driver", "fabric"}),
+    ("ubuntu2204-podsys-535", {"driver", "fabric", "container_toolkit", "dcgm", "ofed"}),
     ("rhel9-h100-550-compat", {"driver"}), ("almalinux9-azure-580", {"driver", "fabric"})])
 def test_what_a_claim_says_whole_becomes_packages(name, components):
     assert set(attempt(CLAIMS[name])[0]) == components
 
 
 @pytest.mark.parametrize(("name", "component", "words"), [
-    ("ubuntu2404-azure-h100-580", "cuda", "cuda.versions"), ("ubuntu2404-azure-h100-580", "nccl", "nccl.cuda"), ("ubuntu2404-azure-h100-580", "ofed", "ofed.version"),
-    ("ubuntu2404-azure-h100-580", "kernel", "kernel"), ("rocky9-stackhpc-580", "cuda", "compat/cuda_components.yml"), ("ol9-oci-580", "driver", "driver.version"),
-    ("rocky8-azure-580", "driver", "compat/packages.yml"), ("ubuntu2004-azure-560", "driver", "compat/packages.yml"), ("ubuntu2204-podsys-535", "nccl", "nccl.cuda"),
+    ("ubuntu2404-azure-h100-580", "cuda", "cuda.versions"), ("ubuntu2404-azure-h100-580", "nccl", "nccl.cuda"),
+    ("ubuntu2404-azure-h100-580", "ofed", "ofed.version"),
+    ("ubuntu2404-azure-h100-580", "kernel", "kernel"), ("rocky9-stackhpc-580", "cuda", "compat/cuda_components.yml"),
+    ("ol9-oci-580", "driver", "driver.version"),
+    ("rocky8-azure-580", "driver", "compat/packages.yml"), ("ubuntu2004-azure-560", "driver", "compat/packages.yml"),
+    ("ubuntu2204-podsys-535", "nccl", "nccl.cuda"),
     ("ubuntu2204-podsys-535", "kernel", "kernel.package_version")])
 def test_what_is_missing_is_named(name, component, words):
     assert words in attempt(CLAIMS[name])[1][component]

@@ -55,7 +55,8 @@ def test_dcgm_3_has_no_cuda_and_is_asked_for_none():
 
 
 @pytest.mark.parametrize(("gpus", "version", "expected"), [
-    ([H100], "580.126.20", "open"), ([V100], "580.126.20", "proprietary"), ([B200], "570.133.20", "open"), ([V100, H100], "580.126.20", "proprietary"), ([], "580.126.20", "open")])
+    ([H100], "580.126.20", "open"), ([V100], "580.126.20", "proprietary"), ([B200], "570.133.20", "open"), ([V100, H100], "580.126.20", "proprietary"),
+    ([], "580.126.20", "open")])
 def test_auto_takes_the_flavour_that_the_gpus_need(gpus, version, expected):
     assert completed.flavour({"driver": {"version": version, "flavour": "auto"}}, FACTS, gpus) == expected
 

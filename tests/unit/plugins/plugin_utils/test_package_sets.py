@@ -25,7 +25,8 @@ def chosen(product, system, **words):
 
 
 @pytest.mark.parametrize(("system", "there"), [
-    ("rocky-9", True), ("rhel-9.4", True), ("almalinux-9.8", True), ("ol-9", True), ("centos-9", True), ("rocky-8", False), ("rocky-90", False), ("fedora-42", False)])
+    ("rocky-9", True), ("rhel-9.4", True), ("almalinux-9.8", True), ("ol-9", True), ("centos-9", True), ("rocky-8", False), ("rocky-90", False),
+    ("fedora-42", False)])
 def test_a_minor_release_has_its_majors_sets(system, there):
     assert bool(chosen("container_toolkit", system, version="1.18.2")) is there
 
@@ -61,7 +62,8 @@ def test_ubuntus_sets_are_by_origin_era_and_kind(words, first):
 
 @pytest.mark.parametrize(("system", "words", "stream"), [
     ("rocky-9", {"flavour": "open"}, "nvidia-driver:{branch}-open"), ("rocky-9", {"flavour": "proprietary"}, "nvidia-driver:{branch}-dkms"),
-    ("rocky-9", {"flavour": "proprietary", "module": "precompiled"}, "nvidia-driver:{branch}"), ("rocky-9", {"flavour": "open", "module": "precompiled"}, "none"),
+    ("rocky-9", {"flavour": "proprietary", "module": "precompiled"}, "nvidia-driver:{branch}"),
+    ("rocky-9", {"flavour": "open", "module": "precompiled"}, "none"),
     ("rocky-9", {"flavour": "open", "stream": "580-open"}, "nvidia-driver:{branch}-open"), ("rocky-10", {"flavour": "open"}, None),
     ("rocky-10", {"flavour": "open", "stream": "580-open"}, "none"), ("rocky-10", {"flavour": "proprietary", "module": "precompiled"}, "none")])
 def test_streams_are_those_of_the_release(system, words, stream):
@@ -92,10 +94,12 @@ def test_a_name_belongs_to_one_product_at_most():
 
 @pytest.mark.parametrize(("name", "product"), [
     ("libnvidia-container1", "container_toolkit"), ("nvidia-container-toolkit-base", "container_toolkit"), ("libnvidia-compute-580", "driver"),
-    ("libnvidia-nscq-570", "fabric"), ("libnvsdm", "fabric"), ("nvidia-imex", "fabric"), ("cuda-drivers-fabricmanager-570", "fabric"), ("cuda-drivers", "driver"),
+    ("libnvidia-nscq-570", "fabric"), ("libnvsdm", "fabric"), ("nvidia-imex", "fabric"), ("cuda-drivers-fabricmanager-570", "fabric"),
+    ("cuda-drivers", "driver"),
     ("cuda-cudart-12-8", "cuda"), ("libcublas-dev-12-8", "cuda"), ("nsight-compute-2025.1.0", "cuda"), ("libnccl2", "nccl"), ("libnccl-devel", "nccl"),
     ("datacenter-gpu-manager-4-core", "dcgm"), ("datacenter-gpu-manager-exporter", "dcgm"), ("nvlsm", "fabric"), ("nvidia-modprobe", "driver"),
-    ("linux-modules-nvidia-595-6.8.0-138-generic", "driver"), ("linux-modules-6.8.0-138-generic", "kernel"), ("rdma-core", "ofed"), ("kmod-nvidia-open-dkms", "driver")])
+    ("linux-modules-nvidia-595-6.8.0-138-generic", "driver"), ("linux-modules-6.8.0-138-generic", "kernel"), ("rdma-core", "ofed"),
+    ("kmod-nvidia-open-dkms", "driver")])
 def test_names_are_the_products(name, product):
     assert [one for one in PRODUCTS if any(re.fullmatch(pattern, name) for pattern in package_sets.names_of(FACTS, one))] == [product]
 
@@ -103,7 +107,8 @@ def test_names_are_the_products(name, product):
 @pytest.mark.parametrize("position", range(len(SETS)))
 def test_every_set_can_be_used(position):
     product, row = SETS[position]
-    for pattern in [*row.get("one_names", []), *row.get("names", []), *(ask["version"].replace("{", "x").replace("}", "x") for ask in row.get("requests") or [])]:
+    for pattern in [*row.get("one_names", []), *row.get("names", []),
+                    *(ask["version"].replace("{", "x").replace("}", "x") for ask in row.get("requests") or [])]:
         re.compile(pattern)
     names = row["when"]["os"] if isinstance(row["when"]["os"], list) else [row["when"]["os"]]
     for name in row.get("repositories", []):
@@ -111,7 +116,8 @@ def test_every_set_can_be_used(position):
             for release in row["when"]["release"]:
                 if knowledge.distribution(FACTS, {"id": system, "release": release}):
                     assert [one for one in FACTS["repositories"]["repositories"]
-                            if one["id"] == name and package_sets.same_system(one["when"], {"id": system, "release": release})], (product, name, system, release)
+                            if one["id"] == name and package_sets.same_system(one["when"], {"id": system, "release": release})], (product, name, system,
+                                                                                                                                  release)
     if product == "driver":
         assert (row.get("dkms") or row.get("modules")) and row["when"]["flavour"]
 
@@ -122,7 +128,8 @@ def test_a_pattern_of_one_maker_refuses_the_others_revisions():
         names = row["when"]["os"] if isinstance(row["when"]["os"], list) else [row["when"]["os"]]
         if product == "driver" and names == ["ubuntu"]:
             pattern = next(ask["version"] for ask in row["requests"] if "{version}" in ask["version"]).replace("{version}", r"580\.126\.09")
-            fits = {version for version in ("580.126.09-0ubuntu0.22.04.1", "580.126.09-1ubuntu1", "580.126.09-0ubuntu1", "580.126.09-1") if re.fullmatch(pattern, version)}
+            fits = {version for version in ("580.126.09-0ubuntu0.22.04.1", "580.126.09-1ubuntu1", "580.126.09-0ubuntu1",
+                                            "580.126.09-1") if re.fullmatch(pattern, version)}
             assert fits == ({"580.126.09-0ubuntu0.22.04.1"} if row["when"]["source"] == "distribution" else
                             {"580.126.09-1ubuntu1", "580.126.09-0ubuntu1", "580.126.09-1"}), row["when"]
 

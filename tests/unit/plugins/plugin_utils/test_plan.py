@@ -229,7 +229,8 @@ def test_a_converged_node_of_el_needs_nothing():
     ({"nvidia-driver": {"enabled": "570-dkms"}}, "570-dkms", [
         {"action": "module_reset", "target": "nvidia-driver"}, {"action": "module_enable", "target": "nvidia-driver:580-open"}]),
     ({"nvidia-driver": {"enabled": None, "default": "open-dkms"}}, None, [{"action": "module_enable", "target": "nvidia-driver:580-open"}]),
-    ({}, None, [{"action": "module_enable", "target": "nvidia-driver:580-open"}]), (None, None, [{"action": "module_enable", "target": "nvidia-driver:580-open"}]),
+    ({}, None, [{"action": "module_enable", "target": "nvidia-driver:580-open"}]),
+    (None, None, [{"action": "module_enable", "target": "nvidia-driver:580-open"}]),
     ({"nvidia-driver": {"enabled": "580-open", "disabled": True}}, "580-open", [
         {"action": "module_reset", "target": "nvidia-driver"}, {"action": "module_enable", "target": "nvidia-driver:580-open"}]),
 ])

@@ -39,7 +39,8 @@ def test_flat_repositories_of_apt_are_signed_by_a_key_of_their_own():
         {"Types": "deb", "URIs": "https://nvidia.github.io/libnvidia-container/stable/deb/amd64/", "Suites": "/",
          "Signed-By": "/usr/share/keyrings/lockstep-gpu-container_toolkit.gpg"}]
     assert found["keys"] == [
-        {"path": "/usr/share/keyrings/lockstep-gpu-cuda.gpg", "key": CUDA % "ubuntu2404" + "3bf863cc.pub", "fingerprints": ["EB693B3035CD5710E231E123A4B469963BF863CC"]},
+        {"path": "/usr/share/keyrings/lockstep-gpu-cuda.gpg", "key": CUDA % "ubuntu2404" + "3bf863cc.pub",
+         "fingerprints": ["EB693B3035CD5710E231E123A4B469963BF863CC"]},
         {"path": "/usr/share/keyrings/lockstep-gpu-container_toolkit.gpg", "key": "https://nvidia.github.io/libnvidia-container/gpgkey",
          "fingerprints": ["C95B321B61E88C1809C4F759DDCAE044F796ECB0"]}]
     assert {"action": "configure_repository", "target": "/etc/apt/sources.list.d/lockstep-gpu.sources"} in found["actions"]
@@ -57,7 +58,8 @@ def test_repositories_of_dnf_have_their_packages_and_metadata_checked():
     assert {"action": "configure_repository", "target": "/etc/yum.repos.d/lockstep-gpu.repo"} in found["actions"]
 
 
-@pytest.mark.parametrize(("system", "folder"), [("ubuntu-22.04", "ubuntu2204"), ("ubuntu-24.04", "ubuntu2404"), ("debian-12", "debian12"), ("rhel-9.4", "rhel9"), ("ol-9", "rhel9")])
+@pytest.mark.parametrize(("system", "folder"), [("ubuntu-22.04", "ubuntu2204"), ("ubuntu-24.04", "ubuntu2404"), ("debian-12", "debian12"),
+                                                ("rhel-9.4", "rhel9"), ("ol-9", "rhel9")])
 def test_cudas_repository_is_the_distributions(system, folder):
     value = {"os": system, "driver": {"version": "580.126.20", "source": "nvidia", "flavour": "open"}}
     assert CUDA % folder in planned(value)["repositories"]
@@ -100,7 +102,9 @@ def test_a_mirror_keeps_the_makers_key_unless_it_has_its_own():
     assert "URIs: https://mirror.example/cuda/\n" in found["repositories"]
     assert found["keys"][0] == {"path": "/usr/share/keyrings/lockstep-gpu-cuda.gpg", "key": "https://mirror.example/cuda/3bf863cc.pub",
                                 "fingerprints": ["EB693B3035CD5710E231E123A4B469963BF863CC"]}
-    found = planned(UBUNTU, {"cuda": {"url": "file:///srv/cuda", "suite": "./", "key": "/srv/key.asc", "fingerprint": "0123 4567 89ab cdef 0123 4567 89ab cdef 0123 4567",
+    found = planned(UBUNTU,
+                    {"cuda": {"url": "file:///srv/cuda", "suite": "./", "key": "/srv/key.asc",
+                              "fingerprint": "0123 4567 89ab cdef 0123 4567 89ab cdef 0123 4567",
                                       "options": {"Architectures": "amd64"}}})
     assert found["keys"][0] == {"path": "/usr/share/keyrings/lockstep-gpu-cuda.gpg", "key": "/srv/key.asc", "fingerprints": [PRINT]}
     assert stanzas(found["repositories"])[0] == {"Types": "deb", "URIs": "file:///srv/cuda/", "Suites": "./", "Architectures": "amd64",
@@ -118,10 +122,13 @@ def test_a_key_without_a_fingerprint_is_refused_with_the_line_to_add():
 
 @pytest.mark.parametrize(("overrides", "words"), [
     ({"cudaa": {"url": "https://m.example"}}, "lockstep_repositories.cudaa: is not known; candidates: cuda"), ([], "expected repositories by id"),
-    ({"cuda": "https://m.example"}, "each a mapping"), ({"cuda": {"uri": "https://m.example"}}, "lockstep_repositories.cuda.uri: is not known; candidates: url"),
-    ({"cuda": {"url": "https://m.example\nTrusted: yes"}}, "expected an address on one line"), ({"cuda": {"url": "https://m.example /x"}}, "expected an address on one line"),
+    ({"cuda": "https://m.example"}, "each a mapping"), ({"cuda": {"uri": "https://m.example"}},
+                                                        "lockstep_repositories.cuda.uri: is not known; candidates: url"),
+    ({"cuda": {"url": "https://m.example\nTrusted: yes"}}, "expected an address on one line"),
+    ({"cuda": {"url": "https://m.example /x"}}, "expected an address on one line"),
     ({"cuda": {"fingerprint": "3BF863CC"}}, "3BF863CC' is not the 40 digits"), ({"cuda": {"fingerprints": [PRINT, "x"]}}, "'X' is not the 40 digits"),
-    ({"cuda": {"options": {"Trusted": "yes"}}}, "cuda.options"), ({"cuda": {"options": {"gpgcheck": 0}}}, "cuda.options"), ({"cuda": {"options": {"a": "b\nc"}}}, "cuda.options"),
+    ({"cuda": {"options": {"Trusted": "yes"}}}, "cuda.options"), ({"cuda": {"options": {"gpgcheck": 0}}}, "cuda.options"),
+    ({"cuda": {"options": {"a": "b\nc"}}}, "cuda.options"),
 ])
 def test_a_slip_in_the_users_repositories_is_told(overrides, words):
     if overrides == []:

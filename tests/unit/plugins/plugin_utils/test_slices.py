@@ -17,7 +17,8 @@ from stubs import repositories as stubs  # noqa: E402  (needs the path above)
 FACTS = knowledge.load()
 H100, A100, V100, B200, GB200 = "10de:2330", "10de:20b2", "10de:1db5", "10de:2901", "10de:2941"
 TABLES = {
-    "ubuntu2204": ("ubuntu2204-cuda", "ubuntu2204-archive", "container-toolkit-deb"), "ubuntu2404": ("ubuntu2404-cuda", "ubuntu2404-archive", "container-toolkit-deb"),
+    "ubuntu2204": ("ubuntu2204-cuda", "ubuntu2204-archive", "container-toolkit-deb"),
+    "ubuntu2404": ("ubuntu2404-cuda", "ubuntu2404-archive", "container-toolkit-deb"),
     "debian12-nvidia": ("debian12-cuda", "container-toolkit-deb"), "rocky9": ("rhel9-cuda", "el9-baseos", "container-toolkit-rpm"),
     "rocky10": ("el10-cuda", "el10-baseos", "container-toolkit-rpm"),
 }
@@ -81,10 +82,12 @@ def test_a_shipped_stack_is_judged_without_an_error(name):
 @pytest.mark.parametrize(("value", "component", "package", "fits", "misfits"), [
     (ubuntu(), "driver", "nvidia-dkms-580-open", ["580.126.20-1ubuntu1", "580.126.20-0ubuntu1", "580.126.20-1"],
      ["580.126.20-0ubuntu0.24.04.1", "580.126.2-1", "580.126.20", "580x126.20-1"]),
-    (ubuntu("580.95.05", source="distribution"), "driver", "nvidia-dkms-580-open", ["580.95.05-0ubuntu0.24.04.2"], ["580.95.05-0ubuntu1", "580.95.05-1ubuntu1"]),
+    (ubuntu("580.95.05", source="distribution"), "driver", "nvidia-dkms-580-open", ["580.95.05-0ubuntu0.24.04.2"],
+     ["580.95.05-0ubuntu1", "580.95.05-1ubuntu1"]),
     (ubuntu("595.71.05"), "driver", "libnvidia-gpucomp", ["595.71.05-1ubuntu1"], ["595.71.05-0ubuntu0.24.04.1", "595.84-1ubuntu1"]),
     (rocky(), "driver", "kmod-nvidia-open-dkms", ["3:580.126.20-1.el9", "580.126.20-1"], ["3:580.126.09-1.el9", "2:580.126.20-1.el9"]),
-    (dict(ubuntu(), nccl={"version": "2.21.5", "cuda": "12.4"}), "nccl", "libnccl2", ["2.21.5-1+cuda12.4"], ["2.21.5-1+cuda12.2", "2.21.5-1+cuda12.41", "2.21.5-1-1"]),
+    (dict(ubuntu(), nccl={"version": "2.21.5", "cuda": "12.4"}), "nccl", "libnccl2", ["2.21.5-1+cuda12.4"],
+     ["2.21.5-1+cuda12.2", "2.21.5-1+cuda12.41", "2.21.5-1-1"]),
     (dict(ubuntu(), dcgm={"version": "4.4.2", "cuda": "12"}), "dcgm", "datacenter-gpu-manager-4-cuda12", ["1:4.4.2-1"], ["4.4.2-1", "1:4.4.21-1"]),
     (dict(ubuntu(), dcgm={"version": "1:4.4.2-1", "cuda": "12"}), "dcgm", "datacenter-gpu-manager-4-core", ["1:4.4.2-1"], ["1:4.4.1-1"]),
     (dict(ubuntu(), dcgm="3.3.9"), "dcgm", "datacenter-gpu-manager", ["1:3.3.9", "1:3.3.9-1"], ["1:3.3.90", "3.3.9"]),
@@ -96,7 +99,8 @@ def test_a_shipped_stack_is_judged_without_an_error(name):
      ["24.10.OFED.24.10.2.1.8.1-1"], ["24.10.OFED.24.10.1.1.4.1-1", "23.10.OFED.23.10.2.1.8.1-1"]),
     ({"os": "ubuntu-22.04", "ofed": {"provider": "doca", "version": "25.10-1.7.1", "doca": "3.2.1"}}, "ofed", "doca-ofed",
      ["3.2.1-044000", "3.2.1-044413"], ["3.2.10-044000", "3.2.3-019000"]),
-    ({"os": "ubuntu-22.04", "ofed": {"provider": "doca", "version": "25.10-1.7.1", "doca": "3.2.1-044000"}}, "ofed", "doca-ofed", ["3.2.1-044000"], ["3.2.1-044413"]),
+    ({"os": "ubuntu-22.04", "ofed": {"provider": "doca", "version": "25.10-1.7.1", "doca": "3.2.1-044000"}}, "ofed", "doca-ofed", ["3.2.1-044000"],
+     ["3.2.1-044413"]),
 ])
 def test_versions_are_matched_whole(value, component, package, fits, misfits):
     pattern = asked(value, component)[package]
@@ -116,7 +120,8 @@ def test_versions_are_matched_whole(value, component, package, fits, misfits):
      {"kmod-nvidia-570.211.01-5.14.0-570.18.1"}, {"kmod-nvidia-latest-dkms"}),
     (ubuntu("580.173.02", source="distribution", module="precompiled"), {"kernel": "6.8.0-138-generic"},
      {"linux-modules-nvidia-580-open-6.8.0-138-generic", "nvidia-kernel-common-580"}, {"nvidia-dkms-580-open", "nvidia-modprobe"}),
-    (ubuntu("580.126.09", source="distribution", stream="server"), {}, {"nvidia-dkms-580-server-open", "nvidia-firmware-580-server-580.126.09"}, {"nvidia-dkms-580-open"}),
+    (ubuntu("580.126.09", source="distribution", stream="server"), {}, {"nvidia-dkms-580-server-open", "nvidia-firmware-580-server-580.126.09"},
+     {"nvidia-dkms-580-open"}),
 ])
 def test_the_drivers_names(value, node, there, absent):
     names = set(asked(value, "driver", **node))
@@ -125,7 +130,8 @@ def test_the_drivers_names(value, node, there, absent):
 
 @pytest.mark.parametrize(("value", "module", "files"), [
     (ubuntu(), "nvidia", "nvidia-uvm"), (ubuntu("580.126.09", source="distribution", stream="server"), "nvidia-srv", "nvidia-uvm"),
-    (rocky("570.133.20"), "nvidia-open", "nvidia-uvm"), (rocky("570.148.08"), "nvidia", "nvidia-uvm"), (rocky("570.133.20", flavour="proprietary"), "nvidia", "nvidia"),
+    (rocky("570.133.20"), "nvidia-open", "nvidia-uvm"), (rocky("570.148.08"), "nvidia", "nvidia-uvm"),
+    (rocky("570.133.20", flavour="proprietary"), "nvidia", "nvidia"),
     (dict(ubuntu(), os="debian-12"), "nvidia-current-open", "nvidia-current-open-uvm"), (dict(ubuntu("590.48.01"), os="debian-12"), "nvidia", "nvidia-drm"),
     (dict(ubuntu(flavour="proprietary"), os="debian-12"), "nvidia-current", "nvidia-current-peermem")])
 def test_the_module_is_called_as_its_packages_call_it(value, module, files):
@@ -193,7 +199,8 @@ def test_several_releases_lie_side_by_side():
 
 
 @pytest.mark.parametrize(("value", "rivals", "others", "not_others"), [
-    (ubuntu(), {"nvidia-dkms-580", "nvidia-dkms-open"}, {"nvidia-driver-580", "cuda-drivers-580", "libnvidia-compute"}, {"nvidia-driver-580-open", "nvidia-modprobe", "nvidia-open-580"}),
+    (ubuntu(), {"nvidia-dkms-580", "nvidia-dkms-open"}, {"nvidia-driver-580", "cuda-drivers-580", "libnvidia-compute"},
+     {"nvidia-driver-580-open", "nvidia-modprobe", "nvidia-open-580"}),
     (ubuntu(flavour="proprietary"), {"nvidia-dkms-580-open"}, {"nvidia-open-580", "nvidia-driver-580-open"}, {"cuda-drivers-580"}),
     (ubuntu("595.71.05"), {"nvidia-dkms"}, {"nvidia-driver", "cuda-drivers", "nvidia-utils-595"}, {"nvidia-open", "nvidia-driver-open"}),
     (rocky(), {"kmod-nvidia-latest-dkms"}, {"cuda-drivers", "nvidia-driver-NVML"}, {"nvidia-open", "libnvidia-ml"}),
@@ -270,7 +277,8 @@ def test_patterns_become_globs_of_apt(pattern, expected):
     assert slices.globs(pattern) == expected
 
 
-@pytest.mark.parametrize(("pattern", "expected"), [(r"580\.126\.20-(?!0ubuntu0\.).+", "580.126.20-*"), (r"(3:)?580\.126\.20-.+", "580.126.20-*"), (None, "none")])
+@pytest.mark.parametrize(("pattern", "expected"), [(r"580\.126\.20-(?!0ubuntu0\.).+", "580.126.20-*"), (r"(3:)?580\.126\.20-.+", "580.126.20-*"),
+                                                   (None, "none")])
 def test_patterns_become_words(pattern, expected):
     assert slices.readable(pattern) == expected
 
