@@ -135,9 +135,8 @@ def ibv_devinfo(_maker, _row, made, _match):
 def ofed_info(_maker, row, made, _match):
     """MLNX_OFED has it in ofed-scripts; of DOCA's release the tables have no such package, there the kernel's tools bring it."""
     release, numbers = row.upstream.split(".OFED.", 1)
-    count, name = (4, "MLNX_OFED_LINUX") if row.name == "ofed-scripts" else (3, "OFED-internal")
-    spelled = "%s-%s-%s" % (name, release, ".".join(numbers.split(".")[2:2 + count]))
-    made.text("/usr/bin/ofed_info", '#!/bin/sh\necho "%s:"\n' % spelled, 0o755)
+    doca = "OFED-internal-%s-%s" % (release, ".".join(numbers.split(".")[2:5]))
+    made.text("/usr/bin/ofed_info", '#!/bin/sh\necho "%s:"\n' % ("MLNX_OFED_LINUX-" + row.release if row.name == "ofed-scripts" else doca), 0o755)
 
 
 _SERIES = r"(\d+-\d+)"

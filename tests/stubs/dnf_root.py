@@ -92,7 +92,7 @@ class DnfRoot:
         installed, removed, replaced, where = {}, {}, [], None
         for line in done.stdout.splitlines():
             heading = re.fullmatch(r"([A-Z][a-z /]+):", line)
-            row = re.match(r" (\S+) +(?:x86_64|noarch|i686) +(\S+) +\S+ +[\d.]+ \S*$", line)
+            row = re.match(r" (\S+) +(?:x86_64|noarch|i686) +(\S+) +\S+ +[\d.]+ *\S*\s*$", line)
             gone = re.match(r" +replacing +(\S+)\.(?:x86_64|noarch) ", line)
             if heading:
                 where = {"installed": installed, "removed": removed}.get(_HEADINGS.get(heading.group(1)))
@@ -108,5 +108,6 @@ class DnfRoot:
             "installroot": self.root, "reposdir": self.root / "etc/yum.repos.d", "varsdir": self.root / "etc/dnf/vars", "cachedir": self.folder / "cache",
             "persistdir": self.root / "var/lib/dnf", "logdir": self.folder / "log", "pluginpath": PLUGINS, "pluginconfpath": self.root / "etc/dnf/plugins",
             "releasever": release, "module_platform_id": "platform:el%s" % release, "gpgcheck": 1, "installonly_limit": 3, "best": 1,
-            "clean_requirements_on_remove": 1, "keepcache": 0, "metadata_expire": 0, "zchunk": 0}
+            "clean_requirements_on_remove": 1, "keepcache": 0, "metadata_expire": 0, "zchunk": 0,
+            "tsflags": "noscripts"}  # the root has no shell
         return "[main]\n" + "".join("%s=%s\n" % item for item in values.items())

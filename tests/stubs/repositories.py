@@ -74,8 +74,15 @@ def _el10_cuda():
         precompiled = re.match(r"kmod-nvidia-(open-)?\d", row.name)
         return not precompiled and (branch is None or int(branch) >= EL10_FIRST_BRANCH)
 
+    def change(row):
+        """On EL 10, nvidia-kmod-common recommends the open modules."""
+        row = renamed(row, lambda text: text.replace(".el9", ".el10"))
+        if row.name != "nvidia-kmod-common":
+            return row
+        return dataclasses.replace(row, relations=dict(row.relations, recommends=["kmod-nvidia-open-dkms = 3:" + row.upstream]))
+
     table = tables.load("rhel9-cuda")
-    rows = tuple(renamed(row, lambda text: text.replace(".el9", ".el10")) for row in table.rows if there(row))
+    rows = tuple(change(row) for row in table.rows if there(row))
     return Repository("el10-cuda", "rpm", table.meta, rows, "rhel9-cuda")
 
 

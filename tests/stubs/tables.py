@@ -75,7 +75,7 @@ def parts(version):
     without_epoch = version.split(":", 1)[-1]
     upstream = without_epoch.rsplit("-", 1)[0]
     found = {"v": version, "w": without_epoch, "u": upstream}
-    for key, pattern, template in (("b", r"(\d{3})\.", r"\1"), ("c", r"(\d{2})\.(\d+)\.", r"\1-\2"), ("a", r"(\d+\.\d+\.\d+-\d+)\.", r"\1")):
+    for key, pattern, template in (("b", r"(\d{3})\.", r"\1"), ("c", r"(\d{2})\.(\d+)\.", r"\1-\2"), ("a", r"(\d+\.\d+\.\d+-\d+)\.\d", r"\1")):
         match = re.match(pattern, without_epoch)
         if match:
             found[key] = match.expand(template)
