@@ -84,14 +84,15 @@ true_image() {
 }
 
 imitation() {
-  local base
-  base=lockstep-imitation/base:$(recipe_of)
-  image=lockstep-imitation/$platform:$(recipe_of "$script")
+  local base kind=imitation label="imitation of $platform on Debian 12"
+  # This one is what it is called.
+  [ "$platform" != debian12_nvidia ] || kind=node label="Debian 12"
+  base=lockstep-node/base:$(recipe_of)
+  image=lockstep-$kind/$platform:$(recipe_of "$script")
   is_made "$image" && return
   made "$base" "$ground"
-  say "making the imitation of $platform"
-  in_container "lockstep-image-$platform" "$base" "$image" "imitation of $platform on Debian 12" \
-    /bin/sh -es imitation "$platform" <"$script"
+  say "making the $kind $platform"
+  in_container "lockstep-image-$platform" "$base" "$image" "$label" /bin/sh -es imitation "$platform" <"$script"
 }
 
 if [ -z "$vendor" ]; then debian; elif [ -n "${!named:-}" ]; then true_image; else imitation; fi

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs inside a container, see tools/image.sh: sh -s imitation|true PLATFORM. Makes the node of a platform with apt whose
-# only repositories are the stub ones below /srv/repos (tools/ground.sh puts them there).
+# Runs inside a container, see tools/image.sh: sh -s imitation|true PLATFORM. Makes the node of a platform with apt. Ubuntu's
+# only repositories are the stub ones below /srv/repos (tools/ground.sh puts them there); Debian keeps its own archive.
 # imitation: of Debian 12 with both package managers. true: of the distribution's own image.
 set -eu
 export DEBIAN_FRONTEND=noninteractive LC_ALL=C
@@ -41,12 +41,13 @@ forget_headers() {
 }
 
 imitate() {
+  apt-get purge -y -q --auto-remove dnf python3-dnf dnf-plugins-core rpm
   case $platform in
+    debian*) return ;;
     ubuntu2204) ubuntu 22.04 22.04.5 jammy 'Jammy Jellyfish' bookworm/sid ;;
     ubuntu2404) ubuntu 24.04 24.04.3 noble 'Noble Numbat' trixie/sid ;;
   esac
-  apt-get purge -y -q --auto-remove dnf python3-dnf dnf-plugins-core rpm
-  [ "$platform" = debian12_nvidia ] || forget_headers
+  forget_headers
   write /etc/machine-info <<END
 PRETTY_HOSTNAME="An imitation of $platform for tests: Debian 12 underneath"
 END
@@ -86,5 +87,5 @@ END
 }
 
 if [ "$kind" = imitation ]; then imitate; else install_ground; fi
-sources
+case $platform in ubuntu*) sources ;; esac
 : >/etc/machine-id

@@ -11,18 +11,21 @@ export DOCKER_HOST
 # Packages that any node of a platform downloaded are there for the next one. Each node has a folder of its own
 # (apt locks it), filled with hard links. Only a cache: what cannot be linked is downloaded.
 share_debs() {
-  local pool=$cache/debs/$platform/pool
-  mkdir -p "$pool" "$cache/debs/$platform/$name" && chmod a+rX "$cache"
-  find "$cache/debs/$platform" -mindepth 2 -maxdepth 2 -name '*.deb' -not -path "$pool/*" -exec ln -f -t "$pool" {} + 2>/dev/null || true
-  find "$pool" -name '*.deb' -exec ln -f -t "$cache/debs/$platform/$name" {} + 2>/dev/null || true
+  local debs=$cache/debs/${platform%_*}
+  local pool=$debs/pool
+  mkdir -p "$pool" "$debs/$name" && chmod a+rX "$cache"
+  find "$debs" -mindepth 2 -maxdepth 2 -name '*.deb' -not -path "$pool/*" -exec ln -f -t "$pool" {} + 2>/dev/null || true
+  find "$pool" -name '*.deb' -exec ln -f -t "$debs/$name" {} + 2>/dev/null || true
 }
 
-# What only some platforms get: downloads to share, or the stub repositories.
+has_stubs() { [ "$platform" != debian12 ] && [ "$platform" != debian13 ]; }
+
+# What only some platforms get: downloads to share, the stub repositories.
 volumes() {
   case $platform in
-    debian12 | debian13) share_debs; volume=(-v "$cache/debs/$platform/$name:/var/cache/apt/archives") ;;
-    *) tools/stubs.sh >/dev/null; volume=(-v "$state/stubs:/srv/stubs:ro") ;;
+    debian*) share_debs; volume+=(-v "$cache/debs/${platform%_*}/$name:/var/cache/apt/archives") ;;
   esac
+  ! has_stubs || { tools/stubs.sh >/dev/null; volume+=(-v "$state/stubs:/srv/stubs:ro"); }
 }
 
 # Every systemd wants several inotify instances of the kernel's one pool; with the usual 128 the tenth node hangs or dies.
@@ -34,7 +37,7 @@ inotify_room() {
 }
 
 create() {
-  local image volume
+  local image volume=()
   inotify_room
   image=$(tools/image.sh "$platform")
   volumes
@@ -67,10 +70,10 @@ up() {
   wait_for_boot
   case $platform in
     # Images made for containers throw downloads away.
-    debian12 | debian13) docker exec "$name" sh -c 'rm -f /etc/apt/apt.conf.d/docker-clean
+    debian*) docker exec "$name" sh -c 'rm -f /etc/apt/apt.conf.d/docker-clean
       echo "Binary::apt::APT::Keep-Downloaded-Packages \"true\";" >/etc/apt/apt.conf.d/90lockstep-test-cache' ;;
-    *) with_log "ground-$name" docker exec -i "$name" sh -s <tools/ground.sh ;;
   esac
+  ! has_stubs || with_log "ground-$name" docker exec -i "$name" sh -s <tools/ground.sh
 }
 
 gpus() { docker exec -i "$name" python3 - "${platform:?the kind of node}" <tools/gpus.py; }
