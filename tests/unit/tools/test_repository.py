@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 LOCKS = [ROOT / name for name in ("requirements-dev.txt", "requirements-dev-py311.txt", "tools/uv.txt", "tools/collections.txt")]
 ROLES = sorted(path for path in ROOT.glob("roles/*") if path.is_dir())
 # Where a source may lie. Package registries are not among them: machines name their own mirrors, so none is written here.
-KNOWN_HOST = re.compile(r"(.+\.)?(example|example\.(?:com|net|org)|invalid|redhat\.com|gnu\.org|fsf\.org|github\.com|nvidia\.com"
+KNOWN_HOST = re.compile(r"(.+\.)?(example|example\.(?:com|net|org)|invalid|redhat\.com|gnu\.org|fsf\.org|github\.com|nvidia\.com|linux\.mellanox\.com"
                         r"|json-schema\.org|ucw\.cz)"
                         r"|(www|tracker|bugs|manpages|wiki)\.debian\.org|((www|help|wiki|documentation|manpages)\.)?ubuntu\.com|nvidia\.github\.io"
                         r"|kernel-team\.pages\.debian\.net|uapi-group\.org")
