@@ -38,8 +38,9 @@ except ImportError:
     _Display = object
 
 NARROW = ("i386", "i486", "i586", "i686")
-# What the plugins of others do is theirs; locks we apply ourselves.
-OWN_BUSINESS = ("versionlock",)
+# Plugins that are left out: locks we apply ourselves, and NVIDIA's (dnf-plugin-nvidia) excludes kernels by its own rule, and once a
+# transaction is resolved adds removals to it.
+OWN_BUSINESS = ("versionlock", "nvidia")
 
 
 class System:
@@ -362,8 +363,11 @@ class Dnf:
         """What dnf would do."""
         return self.solve(self.goal(asks, erase, **more))
 
-    def act(self, goal, before):
-        """Download, check signatures, call before(outcome's incoming packages), run the transaction. Raises PackageError with dnf's and rpm's words."""
+    def act(self, goal, outcome, ending, before):
+        """Download, check signatures, call before(), run the transaction. Raises PackageError with dnf's and rpm's words.
+
+        outcome: what the goal was solved to; ending: keys that end beside it. Plugins may change a transaction after that: it is compared again.
+        """
         words, display = Words().listen(), Display()
         base = self.base
         base._goal = goal
@@ -372,6 +376,11 @@ class Dnf:
         try:
             base.resolve(allow_erasing=True)
             coming = list(base.transaction.install_set)
+            changed = {str(package) for package in coming} ^ {str(package) for package in outcome.installs.values()}
+            changed |= {str(package) for package in base.transaction.remove_set
+                        if key_of(package) not in outcome.installs and key_of(package) not in (*outcome.removed, *ending)}
+            if changed:
+                raise PackageError("a plugin of dnf changed the transaction: %s" % ", ".join(sorted(changed)))
             base.download_packages(coming)
             for package in coming:
                 self._check_signature(package)

@@ -179,7 +179,7 @@ def install(_run, slices, settings, wanted, pins):
             coming = {key: version_of(package) for key, package in outcome.installs.items()}
             write_atomically(SYSTEM.path(JOURNAL), "".join("%s=%s\n" % item for item in sorted(dict(begun, **coming).items())))
 
-        ask.act(ask.goal(asks, wanted["removed"], **more), before)
+        ask.act(ask.goal(asks, wanted["removed"], **more), outcome, list(more["double"]), before)
         os.unlink(SYSTEM.path(JOURNAL))
     finally:
         ask.close()
