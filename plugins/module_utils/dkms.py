@@ -22,7 +22,8 @@ from ansible_collections.lockstep.gpu.plugins.module_utils.parse_dkms import par
 
 ACTING_VERBS = {"add", "build", "install", "uninstall", "unbuild", "remove", "autoinstall", "kernel_postinst", "kernel_prerm"}
 POLL_SECONDS = 2.0
-DESTINATION = "updates/dkms"    # below /lib/modules/<release>; DKMS puts every module there on Debian and Ubuntu
+# Below /lib/modules/<release>: where DKMS puts every module, by the distribution (its override_dest_module_location).
+DESTINATION, DESTINATION_EL, DESTINATION_SUSE = "updates/dkms", "extra", "updates"
 
 # What a build of a kernel module starts, with the prefixes and suffixes of cross compilers and versions.
 _BUILD_TOOL = re.compile(
@@ -154,11 +155,12 @@ class Tree:
     def missing(self, wanted, registered):
         """What a build needs and the node lacks: a list of sentences that name the remedy. Nothing is run."""
         found = []
+        image, headers = ("kernel-core", "kernel-devel") if self._destination() == DESTINATION_EL else ("linux-image", "linux-headers")
         if not os.path.isdir(self.kernel_dir(wanted.kernel)):
-            found.append("kernel %s is not installed: install linux-image-%s" % (wanted.kernel, wanted.kernel))
+            found.append("kernel %s is not installed: install %s-%s" % (wanted.kernel, image, wanted.kernel))
         # The test that DKMS itself makes (prepare_kernel).
         if not any(os.path.exists(os.path.join(self.kernel_dir(wanted.kernel), name, "include")) for name in ("build", "source")):
-            found.append("the headers of kernel %s are missing: install linux-headers-%s" % (wanted.kernel, wanted.kernel))
+            found.append("the headers of kernel %s are missing: install %s-%s" % (wanted.kernel, headers, wanted.kernel))
         source = self.path("usr/src", "%s-%s" % (wanted.module, wanted.version))
         if not registered and not os.path.exists(os.path.join(source, "dkms.conf")):
             found.append("%s/dkms.conf does not exist: install the package that ships the source of %s %s"
@@ -255,17 +257,34 @@ class Tree:
 
     def _unaccounted(self, wanted, others, hashed):
         """Module files in DKMS's place though it has nothing installed: (paths nobody owns, what packages own, descriptions)."""
-        place = os.path.join(self.kernel_dir(wanted.kernel), DESTINATION)
+        place = os.path.join(self.kernel_dir(wanted.kernel), self._destination())
         found = {} if others else module_files.find(place, self._stems(wanted))
         on_disk = module_files.describe(self._run, [found[name] for name in sorted(found)], hashed)
         leftovers, owned = [], []
         for item in on_disk:
-            owner = self._run(["dpkg-query", "-S", item["path"]], ok=None)
-            if owner.rc == 0:
-                owned.append("%s belongs to the package %s" % (item["path"], owner.out.split(":")[0]))
+            package = self._owner(item["path"])
+            if package:
+                owned.append("%s belongs to the package %s" % (item["path"], package))
             else:
                 leftovers.append(item["path"])
         return leftovers, owned, on_disk
+
+    def _destination(self):
+        """Where this distribution's DKMS installs modules."""
+        try:
+            with open(self.path("etc/os-release"), encoding="utf-8", errors="replace") as handle:
+                words = " ".join(re.findall(r"^ID(?:_LIKE)?=(.*)$", handle.read(), re.MULTILINE))
+        except OSError:
+            words = ""
+        return DESTINATION_EL if re.search("rhel|fedora", words) else DESTINATION_SUSE if "suse" in words else DESTINATION
+
+    def _owner(self, path):
+        """The package that a file belongs to; None where none has it."""
+        for argv in (["dpkg-query", "-S", path], ["rpm", "-qf", path]):
+            said = self._run(argv, ok=None)
+            if said.rc == 0:
+                return said.out.split(":")[0].strip()
+        return None
 
     def _built_files(self, wanted):
         folder = os.path.join(self.built_dir(wanted), "module")

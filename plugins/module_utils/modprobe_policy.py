@@ -122,7 +122,7 @@ class Node:
 
     def write(self, text):
         """Replace our file; dracut's comes first, so that it is there wherever ours is."""
-        if self.tool() == "dracut":
+        if self._find("dracut"):
             self._replace(DRACUT_FILE, DRACUT_TEXT)
         self._replace(FILE, text)
 
@@ -138,9 +138,10 @@ class Node:
             os.fchmod(handle.fileno(), 0o644)
         os.rename(path + ".new", path)
 
-    def tool(self):
-        """What makes an initramfs here: update-initramfs, dracut, or None in an image that boots nothing."""
-        return next((name for name in ("update-initramfs", "dracut") if self._find(name)), None)
+    def tool(self, image):
+        """What makes this initramfs: update-initramfs (for its own names only), dracut, or None in an image that boots nothing."""
+        tools = ("update-initramfs", "dracut") if image.startswith("/boot/initrd.img-") else ("dracut",)
+        return next((name for name in tools if self._find(name)), None)
 
     def lacks(self, image):
         """Whether an initramfs is known not to hold our file; False where no tool can list it."""
@@ -157,13 +158,13 @@ class Node:
             return "%s is about to change" % FILE
         if is_older(image, self._root):
             return "%s is older than %s" % (image, FILE)
-        return "%s does not hold %s" % (image, FILE) if self.tool() and self.lacks(image) else None
+        return "%s does not hold %s" % (image, FILE) if self.tool(image) and self.lacks(image) else None
 
     def rebuild(self, kernel):
         """Make a kernel's initramfs anew and look at the result. Raises PolicyError, run.CommandError."""
         image = image_of(kernel, self._root)
-        before = os.stat(self.path(image))
-        if self.tool() == "update-initramfs":
+        before, tool = os.stat(self.path(image)), self.tool(image)
+        if tool == "update-initramfs":
             # It writes a file beside the old one, and renames it.
             self._run(["update-initramfs", "-u", "-k", kernel])
         else:
@@ -173,7 +174,7 @@ class Node:
             os.rename(made, self.path(image))
         after = os.stat(self.path(image))
         if (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns):
-            raise PolicyError("%s left %s as it was; is it configured to change nothing (update_initramfs=no)?" % (self.tool(), image))
+            raise PolicyError("%s left %s as it was; is it configured to change nothing (update_initramfs=no)?" % (tool, image))
         if self.lacks(image):
             raise PolicyError("%s was made anew and does not hold %s" % (image, FILE))
         if is_older(image, self._root):

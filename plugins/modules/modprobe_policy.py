@@ -70,11 +70,12 @@ from ansible_collections.lockstep.gpu.plugins.module_utils.run import CommandErr
 def apply(node, content, kernel, check_mode):
     """Bring file and initramfs to what is wanted. Returns the module's result. Raises PolicyError, CommandError, OSError."""
     before = node.text()
+    image = policy.image_of(kernel, node.path("/")) if kernel else None
     reason = node.why_rebuild(kernel, content)
     result = {"changed": before != content, "path": policy.FILE, "initramfs": "current" if kernel else "not_asked"}
-    if kernel and policy.image_of(kernel, node.path("/")) is None:
+    if kernel and image is None:
         result["initramfs"] = "absent"
-    elif reason and node.tool() is None:
+    elif reason and node.tool(image) is None:
         result["initramfs"] = "no_tool"
     elif reason:
         result.update(changed=True, initramfs="rebuilt", reason=reason)

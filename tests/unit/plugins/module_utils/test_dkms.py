@@ -114,6 +114,7 @@ class Node:
 
     def __init__(self, root):
         self.root, self.status, self.versions, self.owners, self.calls = root, "", {}, {}, []
+        self.rpms = {}
         self.tree = dkms.Tree(self, str(root))
 
     def __call__(self, argv, ok=(0,), env=None, stdin=None):
@@ -125,6 +126,9 @@ class Node:
         if argv[0] == "dpkg-query":
             owner = self.owners.get(argv[2])
             return Result(0, "%s: %s\n" % (owner, argv[2]), "") if owner else Result(1, "", "no path found")
+        if argv[0] == "rpm":
+            owner = self.rpms.get(argv[2])
+            return Result(0, owner + "\n", "") if owner else Result(1, "file %s is not owned by any package\n" % argv[2], "")
         return Result(0, "", "")
 
     def modinfo(self, path):
@@ -336,3 +340,25 @@ def test_failed_step_carries_its_output(node):
 
 def test_waiting_ends_when_nobody_is_at_work(node):
     assert node.tree.wait_until_idle(WANTED, 0) == []
+
+
+@pytest.mark.parametrize("release, place", [
+    ('NAME="Rocky Linux"\nID="rocky"\nID_LIKE="rhel centos fedora"\n', "extra"), ("ID=fedora\n", "extra"), ('ID="sles"\nID_LIKE="suse"\n', "updates"),
+    ('ID=ubuntu\nID_LIKE=debian\nHOME_URL="https://x/rhel"\n', "updates/dkms"), (None, "updates/dkms")])
+def test_leftovers_lie_where_the_distribution_puts_modules(node, release, place):
+    if release:
+        node.put("etc/os-release")
+        (node.root / "etc/os-release").write_text(release)
+    node.register()
+    paths = {folder: node.put("lib/modules", KERNEL, folder, "nvidia-current.ko.xz") for folder in ("extra", "updates", "updates/dkms")}
+    assert node.tree.observe(WANTED._replace(files=["nvidia-current"])).leftovers == [paths[place]]
+    node.rpms = {paths[place]: "kmod-nvidia-550.163.01-1.el9.x86_64"}
+    found = node.tree.observe(WANTED._replace(files=["nvidia-current"]))
+    assert found.leftovers == [] and found.owned == ["%s belongs to the package kmod-nvidia-550.163.01-1.el9.x86_64" % paths[place]]
+
+
+def test_what_is_missing_is_named_as_the_distribution_does(node):
+    assert [text.rsplit(" ", 1)[-1] for text in node.tree.missing(WANTED, True)] == ["linux-image-" + KERNEL, "linux-headers-" + KERNEL]
+    node.put("etc/os-release")
+    (node.root / "etc/os-release").write_text('ID="almalinux"\nID_LIKE="rhel centos fedora"\n')
+    assert [text.rsplit(" ", 1)[-1] for text in node.tree.missing(WANTED, True)] == ["kernel-core-" + KERNEL, "kernel-devel-" + KERNEL]
