@@ -132,11 +132,14 @@ def ibv_devinfo(_maker, _row, made, _match):
     made.text("/usr/bin/ibv_devinfo", _IBV_DEVINFO, 0o755)
 
 
-def ofed_info(_maker, row, made, _match):
-    """MLNX_OFED has it in ofed-scripts; of DOCA's release the tables have no such package, there the kernel's tools bring it."""
+def ofed_info(maker, row, made, _match):
+    """MLNX_OFED has it in ofed-scripts; where the tables have no such package of a release, the kernel's tools bring it."""
+    if row.name != "ofed-scripts" and any(other.name == "ofed-scripts" for other in maker.rows):
+        return
     release, numbers = row.upstream.split(".OFED.", 1)
     doca = "OFED-internal-%s-%s" % (release, ".".join(numbers.split(".")[2:5]))
-    made.text("/usr/bin/ofed_info", '#!/bin/sh\necho "%s:"\n' % ("MLNX_OFED_LINUX-" + row.release if row.name == "ofed-scripts" else doca), 0o755)
+    told = doca if maker.table.startswith("doca") else "MLNX_OFED_LINUX-" + row.release
+    made.text("/usr/bin/ofed_info", '#!/bin/sh\necho "%s:"\n' % told, 0o755)
 
 
 _SERIES = r"(\d+-\d+)"
@@ -152,6 +155,5 @@ RULES = (
     (".*", "libnvidia-container-tools", container_tools),
     (".*", "libnvidia-container1", container_library),
     (".*", "ibverbs-utils", ibv_devinfo),
-    ("mlnx-.*", "ofed-scripts", ofed_info),
-    ("doca-.*", "mlnx-ofed-kernel-utils", ofed_info),
+    ("mlnx-.*|doca-.*", "ofed-scripts|mlnx-ofed-kernel-utils", ofed_info),
 )

@@ -194,8 +194,10 @@ def test_tools_say_their_versions(payload_of, tmp_path, identifier, name, versio
 
 
 def test_rdma_tools(payload_of, tmp_path):
-    mlnx = said(tmp_path, payload_of("mlnx-ofed-ubuntu2204-24.10-1.1.4.0", "ofed-scripts").files["/usr/bin/ofed_info"], "-s").stdout
-    assert mlnx == "MLNX_OFED_LINUX-24.10-1.1.4.0:\n" and parse_ofed_info(mlnx).value["kind"] == "mlnx"
+    for release, name in (("24.10-1.1.4.0", "ofed-scripts"), ("24.10-2.1.8.0", "mlnx-ofed-kernel-utils")):
+        mlnx = said(tmp_path, payload_of("mlnx-ofed-ubuntu2204-" + release, name).files["/usr/bin/ofed_info"], "-s").stdout
+        assert mlnx == "MLNX_OFED_LINUX-%s:\n" % release and parse_ofed_info(mlnx).value["kind"] == "mlnx"
+    assert "/usr/bin/ofed_info" not in payload_of("mlnx-ofed-ubuntu2204-24.10-1.1.4.0", "mlnx-ofed-kernel-utils").files
     doca = said(tmp_path, payload_of("doca-ubuntu2204-3.2.1-044000", "mlnx-ofed-kernel-utils").files["/usr/bin/ofed_info"], "-s").stdout
     assert doca == "OFED-internal-25.10-1.7.1:\n" and parse_ofed_info(doca).value["kind"] == "doca"
     devices = said(tmp_path, payload_of("ubuntu2204-archive", "ibverbs-utils").files["/usr/bin/ibv_devinfo"], "-l")
