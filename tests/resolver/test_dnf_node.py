@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import shutil
 import signal
 import subprocess
 
@@ -15,6 +16,7 @@ import pytest
 
 from ansible_collections.lockstep.gpu.plugins.module_utils import acting
 from collection import PYTHON, need_of
+from stubs.dnf_root import PLUGINS
 
 EL9 = ("rhel9-cuda", "el9-baseos", "container-toolkit-rpm")
 V580, V570 = "3:580.126.20-1.el9", "3:570.133.20-1.el9"
@@ -155,6 +157,32 @@ class TestTheLockPlugin:
         assert next(row for row in made.rows if row["name"] == PLUGIN)["step"] == "driver"
 
 
+class TestPluginsOfOthers:
+    def folder(self, node, tmp_path, name, text):
+        folder = tmp_path / "plugins"
+        folder.mkdir()
+        shutil.copy(PLUGINS + "/versionlock.py", folder)
+        (folder / (name + ".py")).write_text("import dnf\n\n\nclass Plugin(dnf.Plugin):\n    name = %r\n\n%s" % (name, text))
+        node.configure("pluginpath=%s" % folder)
+
+    def test_nvidia_s_does_not_filter_what_the_stack_names(self, dnf_node, on, tmp_path):
+        """dnf-plugin-nvidia keeps kernels away that have no precompiled module for the driver."""
+        node = dnf_node(*EL9)
+        self.folder(node, tmp_path, "nvidia", "    def sack(self):\n        kernels = self.base.sack.query().available().filter(name='kernel-core')\n"
+                                              "        self.base.sack.add_excludes(kernels)\n        print('NVIDIA driver: filtering kernel')\n")
+        assert "filtering kernel" in node.would("install", "dkms").text
+        assert on(node).resolve(driver(kernel=KERNEL)).managed("kernel")["kernel-core"] == KERNEL["package_version"]
+
+    def test_what_one_adds_to_a_resolved_transaction_is_not_done(self, dnf_node, on, tmp_path):
+        node = dnf_node(*EL9)
+        node.settle("install", "make")
+        self.folder(node, tmp_path, "meddler", "    def resolved(self):\n        for package in self.base.sack.query().installed().filter(name='make'):\n"
+                                               "            self.base.transaction.add_erase(package)\n")
+        with pytest.raises(AssertionError, match="a plugin of dnf changed the transaction: make"):
+            on(node).apply(driver())
+        assert "make" in node.installed() and nvidia(node) == set()
+
+
 class TestOurRepositories:
     def text(self, node, path):
         return node.root.source("rhel9-cuda").replace(str(node.root.key), str(path))
@@ -227,6 +255,17 @@ class TestKilled:
         self.killed(node, driver(), 6)
         got = node.would("install", "nvidia-open")
         assert got.ok and got["nvidia-open"] == got["nvidia-driver-cuda"] == V580
+
+
+class TestPrecompiledModules:
+    def test_the_module_of_another_driver_leaves_with_it(self, dnf_node, on):
+        node = dnf_node(*EL9)
+        ours = on(node)
+        for version, module in (("570.211.01", "kmod-nvidia-570.211.01-5.14.0-570.18.1"), ("580.126.20", "kmod-nvidia-580.126.20-5.14.0-570.18.1")):
+            need = driver(kernel=KERNEL, driver={"version": version, "flavour": "proprietary", "source": "nvidia", "module": "precompiled"})
+            ours.apply(need)
+            assert [name for name in node.installed() if name.startswith("kmod-nvidia")] == [module] and ours.due(need) == []
+            assert node.would("update").installs == {}
 
 
 class TestAllTheRest:
