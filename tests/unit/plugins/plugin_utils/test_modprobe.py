@@ -33,6 +33,12 @@ def test_what_is_due(there, image, due, steps):
     assert all(row in actions.ordered(steps) for row in steps)
 
 
+def test_a_container_boots_no_initramfs():
+    state = {"modprobe": {"own": TEXT, "stale": [KERNEL]}, "container": True}
+    assert modprobe.of(STACK, None, KERNEL, state)["due"] is None
+    assert modprobe.of(STACK, None, KERNEL, {"modprobe": {"own": "", "stale": []}, "container": True})["due"]
+
+
 def test_a_stack_without_a_driver_says_nothing():
     assert modprobe.of({"nccl": {}}, None, KERNEL, {"modprobe": {"own": None}}) is None
     assert modprobe.steps(None, {}) == []
