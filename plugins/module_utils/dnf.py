@@ -27,9 +27,9 @@ try:
     import dnf.rpm
     import dnf.selector
     import dnf.util
-    import dnf.yum.rpmtrans as rpmtrans
     import hawkey
     import rpm
+    from dnf.yum import rpmtrans
     HAS_DNF = True
     _Display = rpmtrans.TransactionDisplay
 except ImportError:
@@ -288,8 +288,7 @@ class Dnf:
         """Available packages that would replace any of these under another name."""
         chosen = list(packages)
         query = self.base.sack.query().filter(pkg=chosen) if chosen else None
-        # A package may obsolete an older state of its own name.
-        return [other for other in self.query().filter(obsoletes=query)] if query else []
+        return list(self.query().filter(obsoletes=query)) if query else []
 
     def only_own_excludes(self):
         """Forget all excludes but ours and those of modules: to see whether the user's are in the way."""
