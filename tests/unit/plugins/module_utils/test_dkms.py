@@ -344,7 +344,7 @@ def test_waiting_ends_when_nobody_is_at_work(node):
 
 @pytest.mark.parametrize("release, place", [
     ('NAME="Rocky Linux"\nID="rocky"\nID_LIKE="rhel centos fedora"\n', "extra"), ("ID=fedora\n", "extra"), ('ID="sles"\nID_LIKE="suse"\n', "updates"),
-    ('ID=ubuntu\nID_LIKE=debian\nHOME_URL="https://x/rhel"\n', "updates/dkms"), (None, "updates/dkms")])
+    ('ID=ubuntu\nID_LIKE=debian\nVARIANT="rhel"\n', "updates/dkms"), (None, "updates/dkms")])
 def test_leftovers_lie_where_the_distribution_puts_modules(node, release, place):
     if release:
         node.put("etc/os-release")
