@@ -141,6 +141,6 @@ def _planned(long_form: Row, state: Row, facts: knowledge.Facts) -> t.Optional[R
             return None
         gpus = [row["id"] for row in knowledge.usable_gpus(state) if row["id"]]
         running = None if state.get("container") else (state.get("kernel") or {}).get("running")
-        return plan.plan(plan.wanted(exact, facts, gpus, running, state.get("nvswitches")), state)
+        return plan.plan(plan.wanted(exact, facts, gpus, running, state.get("nvswitches")), state, sources_known=False)
     except (stack.StackError, plan.PlanError):
         return None

@@ -138,16 +138,20 @@ def stream_due(part, state):
     return [{"name": module, "have": now.get("enabled"), "want": stream, "why": "module_stream_differs"}]
 
 
-def plan(need, state, resolved=None):
+def plan(need, state, resolved=None, sources_known=True):
     """The plan for one node: {components: {name: {...}}, converged, actions, repositories, keys, dkms}. Raises PlanError.
 
-    need: of wanted(); state: ansible_facts.lockstep; resolved: return value of pinned_packages (closure, removed).
+    need: of wanted(); state: ansible_facts.lockstep; resolved: return value of pinned_packages (closure, removed); sources_known: False
+    where nobody said whether the site has mirrors of its own, so that the node's own file cannot be judged.
     """
     packages = state.get("packages") or {}
     manager = state.get("package_manager") or {}
     pins = manager.get("own_pins") or {}
-    text, keys = sources.vendors(need["repositories"], state)
-    text = "\n".join(part for part in (repositories(need["archive"], state), text) if part)
+    if sources_known or not need["repositories"]:
+        text, keys = sources.vendors(need["repositories"], state)
+        text = "\n".join(part for part in (repositories(need["archive"], state), text) if part)
+    else:
+        text, keys = manager.get("own_sources") or "", []
     components = {}
     for part in need["slices"]:
         name = part["name"]

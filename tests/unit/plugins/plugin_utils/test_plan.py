@@ -262,3 +262,12 @@ def test_an_optional_request_that_is_not_there_is_no_drift():
     assert plan.plan(need, state)["converged"]
     del state["packages"]["libnvidia-ml"]
     assert [row["why"] for row in plan.plan(need, state)["components"]["driver"]["drift"]] == ["package_missing"]
+
+
+def test_a_mirror_that_nobody_told_of_is_no_drift():
+    need = plan.wanted(stack.expand(EL9), FACTS)
+    state = el_state(need, own_sources="[lockstep-gpu-cuda]\nbaseurl=https://mirror.example/\n")
+    assert plan.plan(need, state, sources_known=False)["converged"] and not plan.plan(need, state)["converged"]
+    # A key that nobody vouches for stops a run, and no look at a node.
+    need = plan.wanted(stack.expand(dict(EL9, os="rocky-10")), FACTS)
+    assert plan.plan(need, el_state(plan.wanted(stack.expand(EL9), FACTS)), sources_known=False)["keys"] == []
