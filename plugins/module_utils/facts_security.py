@@ -21,7 +21,7 @@ PROBES = {
     "mok_new": ("local", Special(capture_security.mok_list("--list-new"), "mokutil --list-new, where secure boot is on")),
     "mok_test_key": ("local", Special(capture_security.mok_test, "mokutil --test-key on DKMS's certificate, where secure boot is on")),
     "mok_certificate": ("local", Function(capture_security.mok_certificate,
-                                         "openssl x509 -noout -subject -issuer -serial -fingerprint on the certificate that modules are signed with")),
+                                          "openssl x509 -noout -subject -issuer -serial -fingerprint on the certificate that modules are signed with")),
     "initramfs_files": ("deep", Special(capture_security.initramfs_files, "lsinitramfs or lsinitrd on an installed kernel's initramfs")),
     "dmesg": ("gpu", Command(("dmesg",))),
     "modprobe_run": ("bundle", Recorded("modprobe nvidia")),

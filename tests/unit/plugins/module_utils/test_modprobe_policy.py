@@ -75,9 +75,13 @@ def test_a_run_that_died_behind_the_file_is_finished(boot):
     assert (done["changed"], done["initramfs"]) == (True, "rebuilt") and "is older than" in done["reason"]
 
 
+def killed():
+    raise OSError("killed")
+
+
 def test_a_run_that_died_before_the_rename_left_the_old_file(boot, monkeypatch):
     boot.node.write("old\n")
-    monkeypatch.setattr(policy.os, "rename", lambda *_paths: (_ for _ in ()).throw(OSError("killed")))
+    monkeypatch.setattr(policy.os, "rename", lambda *_paths: killed())
     with pytest.raises(OSError):
         boot.node.write(TEXT)
     assert boot.node.text() == "old\n"

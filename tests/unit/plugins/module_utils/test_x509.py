@@ -27,7 +27,8 @@ def made(tmp_path_factory):
         der, key = folder / "c.der", folder / "c.key"
         openssl("req", "-new", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30", "-utf8", "-keyout", str(key), "-outform", "DER", "-out", str(der),
                 "-subj", subject, *more)
-        told = openssl("x509", "-inform", "DER", "-in", str(der), "-noout", "-serial", "-fingerprint", "-sha1", "-nameopt", "multiline,utf8,-esc_msb", "-issuer")
+        told = openssl("x509", "-inform", "DER", "-in", str(der), "-noout", "-serial", "-fingerprint", "-sha1", "-issuer",
+                       "-nameopt", "multiline,utf8,-esc_msb")
         return der, told
     return make
 
