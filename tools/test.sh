@@ -9,7 +9,7 @@ export ANSIBLE_FORCE_COLOR=0 NO_COLOR=1
 
 lint() { tools/lint.sh; }
 # Oracles of the units are grub-editenv, and rpm's own comparison of versions.
-units() { apt_install grub-common rpm; pytest -q -n 2 -p no:cacheprovider tests/unit; }
+units() { apt_install grub-common kmod openssl rpm; pytest -q -n 2 -p no:cacheprovider tests/unit; }
 # The real apt and the real dnf, on stub repositories and root folders of their own.
 resolvers() { apt_install apt-utils gpg dnf dnf-plugins-core createrepo-c rpm; pytest -q -n 2 -p no:cacheprovider tests/resolver; }
 sanity() { tools/sanity.sh; }

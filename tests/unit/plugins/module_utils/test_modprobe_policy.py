@@ -161,7 +161,6 @@ def test_renamed_modules_get_the_options_too():
     assert lines[-4:] == ["options nvidia a=1", "options nvidia-current a=1", "options nvidia_drm b=2", "options nvidia-current-drm b=2"]
 
 
-@pytest.mark.skipif(shutil.which("modprobe", path=TOOLS) is None, reason="kmod is not installed")
 def test_modprobe_itself_reads_it(tmp_path):
     """The oracle: what modprobe says its configuration is."""
     (tmp_path / "a.conf").write_text(policy.render(policy.options_of({"NVreg_X": "b c", "nvidia-drm.modeset": 1}), {"nvidia": ["nvidia-current"]}))
