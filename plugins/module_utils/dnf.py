@@ -30,11 +30,9 @@ try:
     import hawkey
     import rpm
     from dnf.yum import rpmtrans
-    HAS_DNF = True
     _Display = rpmtrans.TransactionDisplay
 except ImportError:
     # dnf_python.ensure() has said so before anything here is called.
-    HAS_DNF = False
     _Display = object
 
 NARROW = ("i386", "i486", "i586", "i686")
