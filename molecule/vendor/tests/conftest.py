@@ -73,9 +73,17 @@ class Node:
         self.links(day, repositories)
 
     def links(self, day, repositories):
-        """Point the node's repositories to the folders of a day, and let it forget what it knew of them."""
+        """Point the node's repositories to the folders of a day; what it knew of them is forgotten."""
         self.output("sh -c '%s'" % "; ".join("ln -sfn /srv/stubs/%s/%s /srv/repos/%s" % (day, name, name) for name in repositories))
-        self.output("rm -rf /var/lib/apt/lists /var/cache/dnf")
+        self.refresh()
+
+    def refresh(self):
+        """Read the repositories anew, as a timer of the system would."""
+        self.output("rm -rf /var/cache/dnf" if self.rpm else "sh -c 'rm -rf /var/lib/apt/lists && apt-get -q update'")
+
+    def load(self, version):
+        """Let the machine below the container have this driver loaded (tests/stubs/c/stub.h); None: none."""
+        self.output("rm -f /run/lockstep-gpu-driver" if version is None else "sh -c 'echo %s > /run/lockstep-gpu-driver'" % version)
 
     def bystander(self, version):
         """Somebody's own repository offers one package at this version; the first time it is made known to the node, and installed."""
@@ -127,6 +135,15 @@ class Node:
             found[name] = "%s %s" % (found[name], version) if name in found else version
         return found
 
+    def candidate(self, name):
+        """The version at which a package would be installed now; None where it would not."""
+        if not self.rpm:
+            self.output("apt-get -q update")
+            return re.search(r"Candidate: (\S+)", self.output("apt-cache policy " + name)).group(1)
+        text = self.host.run("dnf --assumeno install " + name).stdout
+        found = re.search(r"^ %s +\S+ +(\S+) +\S+ " % re.escape(name), text, re.MULTILINE)
+        return found.group(1) if found else None
+
     def locked(self):
         """What cannot move by the package manager's own word: holds of apt, version locks of dnf (names)."""
         if self.rpm:
@@ -161,7 +178,8 @@ class Node:
     def driver_versions(self):
         """The upstream versions of everything that is there of the driver and its fabric."""
         names = re.compile(r"(lib)?nvidia-(?!container|settings).+|libnvsdm(-\d+)?|kmod-nvidia-.+|xserver-xorg-video-nvidia.*|libcuda1?|cuda-drivers.*")
-        return {version.split(":")[-1].split("-")[0] for name, version in self.packages().items() if names.fullmatch(name)}
+        versions = (version.split(":")[-1].split("-")[0] for name, version in self.packages().items() if names.fullmatch(name))
+        return {version for version in versions if re.fullmatch(r"\d{3}(\.\d+)+", version)}
 
     def logged_installs(self):
         """["name=version"] of all that was installed, by dpkg's log or dnf's history; but for the test's own package."""
@@ -189,9 +207,9 @@ def node(host, tmp_path, request):
 def changed(node):
     """The node, to be changed: afterwards it gets its boards, its repositories and its stack back, which must be possible."""
     yield node
-    variables = expected.PLATFORMS[node.platform]
-    node.links("today", variables["repositories"])
-    node.gpus(variables["kind"])
+    want = expected.PLATFORMS[node.platform]
+    node.links("today", want["vendor"])
+    node.gpus(want["kind"])
     status, output = node.site()
     assert status == 0, output
 

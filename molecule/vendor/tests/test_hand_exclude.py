@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import expected
 import pytest
 
 EL = ("el9", "el10")
@@ -19,7 +20,7 @@ def test_it_is_named_and_stays(changed, want, path, line):
     excluded = node.host.file(path).content_string
     before = node.packages()
     try:
-        status, output = node.site(want["stack"](want["patch_levels"][0]))
+        status, output = node.site(expected.stack(want["stack"], want["patch_level"]))
         assert status != 0 and node.report()["verdict"] == "blocked", output
         finding = next(row for row in node.report()["findings"] if row["code"] == "package_held_by_user")
         assert path in finding["message"] and line in finding["message"], finding

@@ -12,7 +12,7 @@ APT = ("ubuntu2204", "ubuntu2404", "debian12_nvidia")
 
 @pytest.mark.platforms(*APT)
 def test_the_owners_hold_is_respected(changed, want):
-    node, (name, version) = changed, want["other_version"]
+    node, (name, version) = changed, want["floats"]
     pins = "/etc/apt/preferences.d/lockstep-gpu.pref"
     node.output("sh -c 'mv %s /root/ && apt-mark unhold %s && apt-get update -q'" % (pins, name))
     node.output("apt-get install -y -q --allow-downgrades --allow-change-held-packages %s=%s" % (name, version))

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import expected
 import pytest
 
 # kind: (the module's licence by modinfo, parts of the fabric that it must have)
@@ -15,6 +16,7 @@ KINDS = {
     "h100": ("Dual MIT/GPL", {"manager", "nscq"}),
     "b200": ("Dual MIT/GPL", {"manager", "nscq", "nvlsm"}),
 }
+FABRIC = {"manager": "nvidia-fabricmanager", "nscq": "libnvidia-nscq", "nvlsm": "nvlsm"}
 
 
 @pytest.mark.many
@@ -22,11 +24,12 @@ KINDS = {
 def test_a_node_gets_what_its_boards_need(changed, want, kind):
     node, (licence, parts) = changed, KINDS[kind]
     node.gpus(kind)
-    node.converge(want["by_gpus"])
+    version = "580.126.20"
+    node.converge(expected.stack(want["stack"], version, only=expected.BASE, flavour="auto"))
     assert node.module(node.kernel(), "license") == licence
-    names = {part: name for part, name in want["fabric"].items() if name in node.packages()}
-    assert set(names) == parts
-    assert {node.packages()[name].split(":")[-1].split("-")[0] for part, name in names.items() if part != "nvlsm"} <= {want["by_gpus"]["driver"]["version"]}
+    there = node.packages()
+    assert {part for part, name in FABRIC.items() if name in there} == parts
+    assert node.driver_versions() == {version}
 
 
 def test_an_unknown_board_is_refused(changed):

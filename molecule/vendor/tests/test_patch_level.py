@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
+import expected
+
 
 def test_there_and_back(changed, want):
-    node, versions = changed, want["patch_levels"]
-    for version in versions:
-        node.converge(want["stack"](version))
+    node = changed
+    for version in (want["patch_level"], want["driver"]):
+        node.converge(expected.stack(want["stack"], version))
         assert node.driver_versions() == {version}
         assert node.module(node.kernel()) == version
         assert node.loaded_library() == version
+        assert len(node.output("dkms status").splitlines()) == 1
