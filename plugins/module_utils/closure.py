@@ -196,7 +196,11 @@ def drift(part, slices, packages, own_pins):
         if not is_installed(package):
             add(name, package["version"], package["version"], "package_half_configured")
             continue
-        version = version_for(part, package) or package["version"]
+        version = version_for(part, package)
+        if version is None and part.get("installonly"):
+            # Of another kernel, which lies beside the stack's.
+            continue
+        version = version or package["version"]
         if not package.get("hold"):
             add(name, version, version, "package_not_held")
         pin = own_pins.get(name)

@@ -239,3 +239,8 @@ def test_a_part_that_stays_at_another_version_is_named():
     packages = {"nvidia-imex": package("610.57.04-1", None)}
     rows = closure.close([FABRIC], packages, {}, {})
     assert [(row["code"], row["name"]) for row in closure.objections([FABRIC], packages, rows, [], [])] == [("transaction_leaves_lock", "nvidia-imex")]
+
+
+def test_a_part_of_another_kernel_alone_is_nobodys_drift():
+    packages = {"kernel-core": dict(package("5.14.0-570.18.1.el9_6", None)), "kernel-modules-extra": dict(package("5.14.0-687.25.1.el9_7", None), hold=False)}
+    assert closure.drift(KERNEL_EL, [KERNEL_EL], packages, {"kernel-core": "5.14.0-570.18.1.el9_6"}) == []
