@@ -4,6 +4,7 @@
 """A node as far as apt sees it: the real apt on a root folder of its own, and what it would do there."""
 from __future__ import annotations
 
+import pathlib
 import re
 
 import expected
@@ -38,6 +39,12 @@ class AptNode:
 
     def _write(self):
         self.root.install_state(["%s=%s" % item for item in self.state.items()], self.held, self.auto)
+
+    def serve(self, repositories):
+        """These folders are from now on the repositories of their ids."""
+        self.root.repos.update({name: pathlib.Path(path).resolve() for name, path in repositories.items()})
+        self.root.write("etc/apt/sources.list.d/stubs.sources", "\n".join(self.root.source(name) for name in self.root.repos))
+        self.root.update()
 
     def hold(self, *names):
         """These names are held, too."""

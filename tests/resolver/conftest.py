@@ -4,9 +4,12 @@
 """Stub repositories, written once, and nodes on private roots that use them."""
 from __future__ import annotations
 
+import hashlib
 import itertools
 import pathlib
+import shutil
 import sys
+import time
 
 import pytest
 
@@ -19,16 +22,33 @@ from dnf_node import DnfNode  # noqa: E402
 from stubs import build  # noqa: E402
 
 OUT = HERE.parents[1] / ".lockstep" / "resolver"
+KEPT_SECONDS = 3600
+
+
+def code():
+    """A hash of all that the repositories are made from; folders of others that nobody used lately are removed."""
+    seen = hashlib.sha256()
+    for path in sorted((HERE.parent / "stubs").rglob("*")):
+        if path.suffix in (".py", ".yml", ".c", ".sh"):
+            seen.update(path.read_bytes())
+    name = seen.hexdigest()[:12]
+    for folder in OUT.glob("*"):
+        if folder.name != name and time.time() - folder.stat().st_mtime > KEPT_SECONDS:
+            shutil.rmtree(folder, ignore_errors=True)
+    return name
 
 
 @pytest.fixture(scope="session")
 def repositories():
-    """A function of ids: {id: folder} of the repositories as they are today."""
-    made = {}
+    """A function of ids: {id: folder} of the repositories as they are today.
+
+    In a folder for this state of the stubs, so that a change of them does not pull a run's repositories away.
+    """
+    made, out = {}, OUT / code()
 
     def folders(*ids):
         missing = [name for name in ids if name not in made]
-        made.update(build.build(OUT / "today", missing) if missing else {})
+        made.update(build.build(out, missing) if missing else {})
         return {name: made[name] for name in ids}
     return folders
 

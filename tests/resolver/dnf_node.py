@@ -4,6 +4,9 @@
 """A node as far as dnf sees it: the real dnf and rpm on a root folder of its own, where transactions really happen."""
 from __future__ import annotations
 
+import pathlib
+import shutil
+
 import expected
 from stubs.dnf_root import DnfRoot
 
@@ -33,6 +36,12 @@ class DnfNode:
         # The base system, as far as packages ask for it. Only its name is there, so no scripts can run.
         self.root.install_state(["bash-*"])
         self.configure("tsflags=noscripts")
+
+    def serve(self, repositories):
+        """These folders are from now on the repositories of their ids."""
+        self.root.repos.update({name: pathlib.Path(path).resolve() for name, path in repositories.items()})
+        (self.root.root / "etc/yum.repos.d/stubs.repo").write_text("\n".join(self.root.source(name) for name in self.root.repos), encoding="utf-8")
+        shutil.rmtree(self.root.folder / "cache")
 
     def configure(self, line):
         """One more line of dnf.conf."""

@@ -7,8 +7,25 @@ An oracle beside compat/: nothing in here is read from the collection or from th
 """
 from __future__ import annotations
 
+import re
+
 TOOLKIT = ("nvidia-container-toolkit", "nvidia-container-toolkit-base", "libnvidia-container-tools", "libnvidia-container1")
 FABRIC = ("nvidia-fabricmanager", "libnvidia-nscq", "nvidia-imex", "libnvsdm")
+# NVIDIA's list of what CUDA 12.8.0 is made of: every part has a version of its own.
+TOOLKIT_12_8_0 = {
+    "12.8.55-1": "cuda-cccl cuda-cuobjdump cuda-cuxxfilt cuda-documentation cuda-gdb cuda-nsight cuda-nvdisasm cuda-nvml-dev cuda-nvprune cuda-nvtx cuda-opencl cuda-profiler-api cuda-sanitizer libnvfatbin libnvfatbin-dev",
+    "12.8.57-1": "cuda-cudart cuda-cudart-dev cuda-cupti cuda-cupti-dev cuda-driver-dev cuda-nvprof cuda-nvvp",
+    "12.8.61-1": "cuda-crt cuda-nvcc cuda-nvrtc cuda-nvrtc-dev cuda-nvvm libnvjitlink libnvjitlink-dev",
+    "12.8.0-1": "cuda-command-line-tools cuda-compiler cuda-libraries cuda-libraries-dev cuda-nsight-compute cuda-nsight-systems cuda-toolkit cuda-tools cuda-visual-tools",
+    "12.8.3.14-1": "libcublas libcublas-dev",
+    "11.3.3.41-1": "libcufft libcufft-dev",
+    "1.13.0.11-1": "libcufile libcufile-dev gds-tools",
+    "10.3.9.55-1": "libcurand libcurand-dev",
+    "11.7.2.55-1": "libcusolver libcusolver-dev",
+    "12.5.7.53-1": "libcusparse libcusparse-dev",
+    "12.3.3.65-1": "libnpp libnpp-dev",
+    "12.3.5.57-1": "libnvjpeg libnvjpeg-dev",
+}
 # Signed kernels: the metapackages of one flavour, which only move together.
 KERNEL_METAS = ("linux-generic", "linux-image-generic", "linux-headers-generic")
 EL_KERNEL = ("kernel", "kernel-core", "kernel-modules", "kernel-modules-core", "kernel-devel")
@@ -47,3 +64,13 @@ def suffixed_compute(version, flavour=""):
 def words(packages):
     """{name: version} as apt-get's arguments."""
     return ["%s=%s" % item for item in sorted(packages.items())]
+
+
+def toolkit_12_8_0(compiling="-dev"):
+    """The packages of CUDA 12.8.0's toolkit. compiling: what ends the names of those for compiling, -dev (apt) or -devel (dnf).
+
+    cuda-toolkit-config-common and cuda-toolkit-12-config-common are shared with other releases, and not part of it.
+    """
+    names = {re.sub("-dev$", compiling, name) + "-12-8": version for version, words in TOOLKIT_12_8_0.items() for name in words.split()}
+    return dict(names, **{"cuda-toolkit-12-8-config-common": "12.8.57-1", "nsight-compute-2025.1.0": "2025.1.0.14-1",
+                          "nsight-systems-2024.6.2": "2024.6.2.225-246235244400v0"})

@@ -5,6 +5,9 @@
 from __future__ import annotations
 
 import expected
+from collection import need_of
+from ansible_collections.lockstep.gpu.plugins.plugin_utils.plan import PlanError
+import pytest
 
 V = "2.21.5-1+cuda12.4"
 BOTH = ("libnccl2", "libnccl-dev")
@@ -37,3 +40,31 @@ class TestWhatDnfDoes:
     def test_both_at_their_build_do(self, dnf_node):
         got = dnf_node("rhel9-cuda").would("install", "libnccl-devel-" + V, "libnccl-" + V)
         assert got.installs == {"libnccl-devel": V, "libnccl": V}
+
+
+class TestOurs:
+    @pytest.mark.parametrize("naive", [[], ["libnccl2", "libnccl-dev"]])
+    def test_on_apt(self, apt_node, on, naive):
+        node = apt_node("ubuntu2204-cuda", "ubuntu2204-archive")
+        if naive:
+            node.settle("install", *naive)
+        ours, need = on(node), need_of({"os": "ubuntu-22.04", "nccl": {"version": "2.21.5", "cuda": "12.4"}})
+        made = ours.apply(need)
+        assert made.managed() == expected.each(BOTH, V)
+        assert ours.due(need) == [] and ours.moves(made) == []
+
+    @pytest.mark.parametrize("naive", [[], ["libnccl", "libnccl-devel"]])
+    def test_on_dnf(self, dnf_node, on, naive):
+        node = dnf_node("rhel9-cuda", "el9-baseos")
+        if naive:
+            node.settle("install", *naive)
+        ours, need = on(node), need_of({"os": "rocky-9.6", "nccl": {"version": "2.21.5", "cuda": "12.4"}})
+        made = ours.apply(need)
+        assert made.managed() == expected.each(["libnccl", "libnccl-devel"], V)
+        assert ours.due(need) == [] and ours.moves(made) == []
+        assert node.would("install", "libnccl-static").installs in ({}, {"libnccl-static": V})
+
+    def test_without_its_cuda_the_build_is_not_exact(self):
+        with pytest.raises(PlanError) as refused:
+            need_of({"os": "ubuntu-22.04", "nccl": {"version": "2.21.5"}})
+        assert "nccl.cuda" in str(refused.value)

@@ -100,3 +100,22 @@ class TestOurs:
             ours.resolve(need_of(dict(UBUNTU, driver={"version": "580.82.07", "flavour": "open"})))
         problem = refused.value.problems[0]
         assert problem["code"] == "locked_version_gone_from_archive" and "580.173.02" in problem["message"]
+
+
+DEBIAN = {"os": "debian-12", "driver": {"version": "580.126.20", "source": "nvidia", "flavour": "open"}}
+DEBIAN_COMPUTE = ("nvidia-kernel-open-dkms", "nvidia-driver-cuda", "libcuda1", "libnvidia-ml1", "libnvidia-ptxjitcompiler1", "libnvidia-nvvm4",
+                  "libnvidia-cfg1", "libcudadebugger1", "nvidia-opencl-icd", "nvidia-kernel-support", "firmware-nvidia-gsp",
+                  "nvidia-persistenced", "nvidia-modprobe")
+
+
+class TestOursOnDebian:
+    @pytest.mark.parametrize("naive", [[], ["nvidia-open=580.126.20-1"]])
+    def test_every_name_at_its_version(self, apt_node, on, naive):
+        node = apt_node("debian12-cuda")
+        if naive:
+            node.settle("install", "--no-install-recommends", *naive)
+        ours, need = on(node), need_of(DEBIAN)
+        made = ours.apply(need)
+        at = {name: version for name, version in made.managed().items() if name not in ("nvidia-kernel-common", "nvidia-support")}
+        assert set(DEBIAN_COMPUTE) <= set(at) and set(at.values()) == {"580.126.20-1"}
+        assert ours.due(need) == [] and ours.moves(made) == []

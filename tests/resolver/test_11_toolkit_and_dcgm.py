@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 import expected
+from collection import need_of
 
 FOUR = expected.TOOLKIT
 
@@ -68,3 +69,42 @@ class TestWhatDnfDoes:
     def test_dcgm_at_its_version_alone_is_taken(self, dnf_node):
         got = dnf_node("rhel9-cuda").would("install", "datacenter-gpu-manager-4-cuda12-1:4.4.2-1")
         assert got.ok and got["datacenter-gpu-manager-4-cuda12"] == "1:4.4.2-1"
+
+
+class TestOurs:
+    def stack(self, system):
+        return {"os": system, "driver": {"version": "580.126.20", "source": "nvidia", "flavour": "open"}, "container_toolkit": "1.17.8", "dcgm": "4.4.2"}
+
+    def want(self, major):
+        names = ["datacenter-gpu-manager-4-" + part for part in ("core", "cuda%s" % major, "proprietary", "proprietary-cuda%s" % major)]
+        return dict(expected.each(FOUR, "1.17.8-1"), **expected.each(names, "1:4.4.2-1"))
+
+    def test_on_apt(self, apt_node, on):
+        ours, need = on(apt_node("ubuntu2404-cuda", "ubuntu2404-archive", "container-toolkit-deb")), need_of(self.stack("ubuntu-24.04"))
+        made = ours.apply(need)
+        # The driver's own CUDA decides for which one DCGM's packages are.
+        assert made.managed("container_toolkit", "dcgm") == self.want("13")
+        assert ours.due(need) == [] and ours.moves(made) == []
+
+    def test_on_dnf(self, dnf_node, on):
+        node = dnf_node("rhel9-cuda", "el9-baseos", "container-toolkit-rpm")
+        ours, need = on(node), need_of(self.stack("rocky-9.6"))
+        made = ours.apply(need)
+        assert made.managed("container_toolkit", "dcgm") == self.want("13")
+        assert ours.due(need) == [] and ours.moves(made) == []
+
+    def test_floated_libraries_and_dcgm_3_on_apt(self, apt_node, on):
+        node = apt_node("ubuntu2404-cuda", "container-toolkit-deb", installed={"datacenter-gpu-manager": "1:3.3.9"})
+        node.settle("install", *expected.words(expected.each(FOUR[:2], "1.17.8-1")))
+        ours, need = on(node), need_of({"os": "ubuntu-24.04", "container_toolkit": "1.17.8", "dcgm": {"version": "4.4.2", "cuda": "12"}})
+        made = ours.apply(need)
+        assert made.managed() == self.want("12") and made.removed == ["datacenter-gpu-manager"]
+        assert ours.due(need) == [] and ours.moves(made) == []
+
+    def test_dcgm_3_on_dnf(self, dnf_node, on):
+        node = dnf_node("rhel9-cuda", "el9-baseos")
+        node.settle("install", "datacenter-gpu-manager")
+        ours, need = on(node), need_of({"os": "rocky-9.6", "dcgm": {"version": "4.4.2", "cuda": "12"}})
+        made = ours.apply(need)
+        assert "datacenter-gpu-manager" in made.removed and set(made.managed().values()) == {"1:4.4.2-1"}
+        assert ours.due(need) == [] and ours.moves(made) == []

@@ -7,6 +7,8 @@ from __future__ import annotations
 import pytest
 
 import expected
+from collection import H100, need_of
+from ansible_collections.lockstep.gpu.plugins.module_utils import acting
 from stubs import variants
 
 EL9 = ("rhel9-cuda", "el9-baseos")
@@ -141,3 +143,88 @@ class TestRight:
         got = node.would("install", *["%s-%s" % (name, version) for name in ("nvidia-open", "nvidia-modprobe", "nvidia-libXNVCtrl")])
         assert got["nvidia-open"] == version
         assert {got.upstream[name] for name in got.installs if "nvidia" in name} == {expected.upstream(version)}
+
+
+KERNEL = {"release": K + ".x86_64", "package_version": K}
+# What a compute node needs: the user's part of the driver, and the module that its name says.
+PARTS = ("nvidia-driver-cuda", "nvidia-driver-cuda-libs", "libnvidia-ml", "libnvidia-cfg", "nvidia-kmod-common", "nvidia-persistenced", "nvidia-modprobe")
+
+
+def driver(version="580.126.20", flavour="open", **more):
+    return {"version": version, "source": "nvidia", "flavour": flavour, **more}
+
+
+def at_one_version(made, version):
+    """Whether everything of the driver is at it, and the kernel's module among it."""
+    return {expected.upstream(one) for one in made.managed("driver").values()} == {version}
+
+
+class TestOurs:
+    @pytest.mark.parametrize("stream, version", [("570-open", V570), ("580-open", V580)])
+    def test_the_stream_is_enabled_and_every_name_is_at_its_version(self, dnf_node, on, stream, version):
+        node = dnf_node(*EL9)
+        ours, need = on(node), need_of({"os": "rocky-9.6", "driver": driver(expected.upstream(version))})
+        made = ours.apply(need)
+        assert dict(expected.each(PARTS, version), **{"kmod-nvidia-open-dkms": version}).items() <= made.managed().items()
+        assert at_one_version(made, expected.upstream(version))
+        assert {name: versions for name, versions in node.installed().items() if name in made.managed()} == {
+            name: [version] for name, version in made.managed().items()}
+        assert ours.due(need) == [] and ours.moves(made) == []
+        assert "nvidia-driver" in node.dnf("module", "list", "--enabled")[1] and stream in node.dnf("module", "list", "--enabled")[1]
+
+    def test_what_a_naive_command_left_floating_moves_to_the_version(self, dnf_node, on):
+        node = dnf_node(*EL9)
+        node.settle("module", "enable", "nvidia-driver:570-open")
+        node.settle("install", "nvidia-open-" + V570)
+        ours, need = on(node), need_of({"os": "rocky-9.6", "driver": driver("570.133.20")})
+        made = ours.apply(need)
+        assert made.changes() == expected.each(["nvidia-modprobe", "nvidia-libXNVCtrl"], V570)
+        assert ours.due(need) == [] and ours.moves(made) == []
+
+    def test_a_stream_that_lists_no_such_module_is_told_and_the_other_flavour_does_not_come(self, dnf_node, on, of_that_day):
+        ours = on(dnf_node(folders=of_that_day(*EL9, module=variants.newest_kmod_only)))
+        with pytest.raises(acting.Refused) as refused:
+            ours.resolve(need_of({"os": "rocky-9.6", "driver": driver("570.133.20")}))
+        assert {problem["name"] for problem in refused.value.problems} == {"kmod-nvidia-open-dkms"}
+        assert {problem["code"] for problem in refused.value.problems} <= {"module_stream_not_enabled", "locked_version_gone_from_archive"}
+
+    def test_the_fabric_s_names_are_locked_before_they_come(self, dnf_node, on):
+        node = dnf_node(*EL9)
+        ours, need = on(node), need_of({"os": "rocky-9.6", "driver": driver(), "fabric": {"manager": "auto"}}, gpus=[H100], nvswitches=4)
+        made = ours.apply(need)
+        assert made.managed("fabric") == expected.each(["nvidia-fabricmanager", "libnvidia-nscq"], FM)
+        assert node.would("install", "nvidia-imex", "libnvsdm").installs == expected.each(["nvidia-imex", "libnvsdm"], FM)
+        assert {node.would("install", "nvidia-settings").upstream.get(name) for name in ("nvidia-settings", "nvidia-libXNVCtrl")} == {"580.126.20"}
+
+    def test_without_modules_nothing_leaves_and_nothing_is_replaced(self, dnf_node, on):
+        node = dnf_node("el10-cuda", "el10-baseos", release=10)
+        ours, need = on(node), need_of({"os": "rocky-10.1", "driver": driver(), "fabric": {"manager": "auto"}}, gpus=[H100], nvswitches=4)
+        made = ours.apply(need)
+        assert at_one_version(made, "580.126.20") and made.managed()["nvidia-fabricmanager"] == FM
+        assert ours.due(need) == [] and ours.moves(made) == []
+        got = node.would("update")
+        assert "nvidia-fabric-manager" not in got.installs and "nvidia-fabricmanager" not in got.removes
+
+    def test_five_packages_of_the_kernel_and_its_headers(self, dnf_node, on):
+        node = dnf_node(*EL9)
+        ours, need = on(node), need_of({"os": "rocky-9.6", "kernel": KERNEL})
+        made = ours.apply(need)
+        assert made.managed() == expected.each(expected.EL_KERNEL, K)
+        assert ours.due(need) == [] and ours.moves(made) == []
+        assert node.would("update").installs == {}
+
+    def test_a_newer_kernel_that_runs_stays_beside(self, dnf_node, on):
+        node = dnf_node(*EL9)
+        node.settle("install", "kernel")
+        ours, need = on(node), need_of({"os": "rocky-9.6", "kernel": KERNEL})
+        made = ours.apply(need)
+        assert made.removed == [] and sorted(node.installed()["kernel-core"]) == sorted([K, NEWEST_KERNEL])
+        assert made.managed() == expected.each(expected.EL_KERNEL, K)
+        assert ours.due(need) == [] and ours.moves(made) == []
+
+    def test_a_precompiled_module_and_its_kernel_stay_together(self, dnf_node, on):
+        node = dnf_node(*EL9)
+        ours, need = on(node), need_of({"os": "rocky-9.6", "kernel": KERNEL, "driver": driver(flavour="proprietary", module="precompiled")})
+        made = ours.apply(need)
+        assert made.managed()["kmod-nvidia-580.126.20-5.14.0-570.18.1"].startswith("3:580.126.20-") and "dkms" not in made.changes()
+        assert ours.due(need) == [] and ours.moves(made) == []

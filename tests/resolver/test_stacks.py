@@ -1,67 +1,125 @@
 # Copyright: (c) 2026, lockstep.gpu contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every shipped stack of a vendor's repository resolves on a fresh node, to exactly what it says."""
+"""Every stack that the collection ships for these distributions, and every claim of the catalogue: exact packages, or what is missing."""
 from __future__ import annotations
 
 import re
 
 import pytest
-from collection import B200, H100, V100, need_of
 
-APT = {
-    "ubuntu2204-550": ("ubuntu2204-cuda", "ubuntu2204-archive", "container-toolkit-deb"),
-    "ubuntu2204-580": ("ubuntu2204-cuda", "ubuntu2204-archive", "container-toolkit-deb"),
-    "ubuntu2204-server-580": ("ubuntu2204-cuda", "ubuntu2204-archive", "container-toolkit-deb"),
-    "ubuntu2404-580": ("ubuntu2404-cuda", "ubuntu2404-archive", "container-toolkit-deb"),
-    "ubuntu2404-595": ("ubuntu2404-cuda", "ubuntu2404-archive", "container-toolkit-deb"),
-    "ubuntu2404-archive-580": ("ubuntu2404-cuda", "ubuntu2404-archive", "container-toolkit-deb"),
-    "debian12-nvidia-580": ("debian12-cuda", "container-toolkit-deb"),
+import expected
+from ansible_collections.lockstep.gpu.plugins.plugin_utils import knowledge, plan, stack as stacks
+from collection import H100, V100, need_of
+
+SERVED = {
+    "ubuntu-22.04": ("ubuntu2204-cuda", "ubuntu2204-archive", "container-toolkit-deb"),
+    "ubuntu-24.04": ("ubuntu2404-cuda", "ubuntu2404-archive", "container-toolkit-deb"),
+    "debian-12": ("debian12-cuda", "container-toolkit-deb"),
+    "rocky-9": ("rhel9-cuda", "el9-baseos", "container-toolkit-rpm"),
+    "rocky-10": ("el10-cuda", "el10-baseos", "container-toolkit-rpm"),
 }
-DNF = {
-    "rocky9-570": ("rhel9-cuda", "el9-baseos", "container-toolkit-rpm"),
-    "rocky9-580": ("rhel9-cuda", "el9-baseos", "container-toolkit-rpm"),
-    "rocky10-580": ("el10-cuda", "el10-baseos", "container-toolkit-rpm"),
-}
-NODES = {"none": ([], []), "h100": ([H100], [{"id": "10de:22a3"}]), "b200": ([B200], []), "v100": ([V100], [])}
 
 
-def need_on(name, kind):
-    """The needs of a stack on a kind of node; Debian's kernel is in no stub repository."""
-    gpus, switches = NODES[kind]
-    need = need_of(name, gpus=gpus, nvswitches=switches)
-    return dict(need, slices=[part for part in need["slices"] if part["name"] != "kernel"]) if name.startswith("debian") else need
+def system_of(stack):
+    return "%(id)s-%(release)s" % stack["os"]
 
 
-def exact(need, got):
-    """Whether the closure has what each slice asks for, and of its one version nothing else."""
+def of_vendors():
+    """Names of the stacks that need a vendor's repository on a served distribution. Debian's own lie beside: its archive has no stubs."""
+    every = {name: stacks.expand(name) for name in stacks.names()}
+    return [name for name, stack in every.items() if system_of(stack) in SERVED and (
+        stack["os"]["id"] != "debian" or stack["driver"]["source"] == "nvidia")]
+
+
+def without_kernel_of_debian(stack):
+    """Debian's kernels lie in its archive, of which there are no stubs."""
+    return {key: value for key, value in stack.items() if key not in ("name", "description", "remarks") and not (
+        key == "kernel" and stack["os"]["id"] == "debian")}
+
+
+def test_there_are_stacks_for_every_distribution():
+    assert {system_of(stacks.expand(name)) for name in of_vendors()} == set(SERVED)
+
+
+@pytest.mark.parametrize("gpu", [H100, V100])
+@pytest.mark.parametrize("name", of_vendors())
+def test_a_stack_is_exact(name, gpu, apt_node, dnf_node, on):
+    stack = without_kernel_of_debian(stacks.expand(name))
+    ids = SERVED[system_of(stack)]
+    node = dnf_node(*ids, release=int(stack["os"]["release"])) if stack["os"]["id"] == "rocky" else apt_node(*ids)
+    ours, need = on(node), need_of(stack, gpus=[gpu], nvswitches=4 if gpu == H100 else 0)
+    made = ours.apply(need)
+    driver = {name: version for name, version in made.managed("driver").items() if not re.match(r"linux-modules-|kmod-nvidia-\d|nvidia-(kernel-common|support)$", name)}
+    assert {expected.upstream(version) for version in driver.values()} == {stack["driver"]["version"]}
     for part in need["slices"]:
-        here = got.managed(part["name"])
-        for ask in part["requests"]:
-            if not ask["optional"]:
-                assert re.fullmatch(ask["version"], here[ask["name"]]), (ask, here.get(ask["name"]))
-        for name, version in here.items():
-            if any(re.fullmatch(pattern, name) for pattern in part["one_names"]):
-                assert re.fullmatch(part["pattern"], version), (part["name"], name, version)
+        for request in part["requests"]:
+            assert request["optional"] or re.fullmatch(request["version"], made.managed()[request["name"]]), request
+    assert ours.due(need) == [] and ours.moves(made) == []
 
 
-@pytest.mark.parametrize("kind", ["none", "h100", "b200"])
-@pytest.mark.parametrize("name", [name for name in APT if name != "ubuntu2204-550"])
-def test_a_stack_of_apt_resolves(name, kind, apt_node, on):
-    need = need_on(name, kind)
-    got = on(apt_node(*APT[name], preferences="")).resolve(need)
-    exact(need, got)
-    assert not got.removed
-    assert not [one for one in got.others() if re.match(r"nvidia-|libnvidia-|cuda-|libcuda", one)]
+NOTES = ("name", "description", "remarks", "claim", "missing", "source", "as_of")
 
 
-def test_the_old_branch_resolves(apt_node, on):
-    need = need_on("ubuntu2204-550", "h100")
-    exact(need, on(apt_node(*APT["ubuntu2204-550"], preferences="")).resolve(need))
+def completed(claim, system):
+    """(stack, [what was missing]) of a claim: what it lacks is the first candidate that the refusal offers, or is left out.
+
+    system: the distribution where the claim names none.
+    """
+    given = {key: dict(value) if isinstance(value, dict) else value for key, value in claim.items() if key not in NOTES}
+    given.setdefault("os", system)
+    given.get("driver", {}).setdefault("source", "nvidia")
+    missing = []
+    for _ in range(20):
+        try:
+            return stacks.expand(given), missing
+        except stacks.StackError as error:
+            missing.append(str(error))
+            part, dot, name = error.key.partition(".")
+            if part == "kernel" or not error.candidates and "is not a key" not in str(error):
+                given.pop(part)
+            elif "is not a key" in str(error):
+                given[part].pop(name)
+            elif name.startswith("versions["):
+                given[part]["versions"] = [error.candidates[0]]
+            else:
+                given[part][name] = error.candidates[0]
+    raise AssertionError("\n".join(missing))
 
 
-@pytest.mark.parametrize("name, kind", [("rocky9-580", "none"), ("rocky9-580", "v100"), ("rocky9-580", "b200"), ("rocky9-570", "h100"),
-                                        ("rocky10-580", "b200")])
-def test_a_stack_of_dnf_resolves(name, kind, dnf_node, on):
-    need = need_on(name, kind)
-    exact(need, on(dnf_node(*DNF[name])).resolve(need))
+@pytest.mark.parametrize("name", stacks.claims())
+def test_a_claim_says_what_it_lacks_and_completed_is_packages_or_a_missing_fact(name):
+    with pytest.raises(stacks.StackError) as refused:
+        stacks.expand(name)
+    assert "claim" in str(refused.value)
+    claim = stacks.expand(name, exact=False)
+    for system in [claim["os"]] if "os" in claim else [{"id": "ubuntu", "release": "22.04"}, {"id": "rocky", "release": "9"}]:
+        stack, missing = completed(claim, system)
+        assert all("stack key '" in line for line in missing)
+        if stack.get("nccl") and stack.get("cuda"):
+            stack["nccl"].setdefault("cuda", stack["cuda"]["active"].rpartition(".")[0])
+        try:
+            need = plan.wanted(stack, knowledge.load(), gpus=[H100], nvswitches=4)
+        except plan.PlanError as error:
+            assert re.search(r"stack key '[a-z_.]+'.*(compat/|candidates)", str(error)), str(error)
+            continue
+        asked = {part["name"]: part for part in need["slices"]}
+        assert set(asked) == {key for key in stack if key in asked or key not in ("os", "expect", "modules", "name")}
+        for part in asked.values():
+            # Exact: a version of the stack's is in every pattern, and nothing is asked for at any version.
+            assert part["requests"] and all(request["version"] not in (".+", ".*") or request["name"] == "nvlsm" for request in part["requests"])
+
+
+def test_claims_become_packages_where_everything_is_known():
+    """So many do, that the facts about packages are no dead letter; the others name what is not known (see above)."""
+    found = 0
+    for name in stacks.claims():
+        claim = stacks.expand(name, exact=False)
+        stack, dummy = completed(claim, {"id": "ubuntu", "release": "22.04"})
+        if stack.get("nccl") and stack.get("cuda"):
+            stack["nccl"].setdefault("cuda", stack["cuda"]["active"].rpartition(".")[0])
+        try:
+            found += bool(plan.wanted(stack, knowledge.load(), gpus=[H100], nvswitches=4)["slices"])
+        except plan.PlanError:
+            continue
+    assert found >= 8
