@@ -22,6 +22,9 @@ KEYRING = {"apt": "/usr/share/keyrings/lockstep-gpu-%s.gpg", "dnf": "/etc/pki/rp
 LONG_OPTIONS = {"arch": "Architectures", "lang": "Languages", "target": "Targets"}
 SETTINGS = ("url", "suite", "components", "key", "fingerprint", "fingerprints", "options")
 FINGERPRINT = re.compile(r"[0-9A-F]{40}")
+# In the order of our file.
+IDS = ("doca", "mlnx", "cuda", "container_toolkit")
+OURS = re.compile(r"lockstep-gpu-(%s)\b" % "|".join(IDS))
 HEAD = "# Written by lockstep.gpu: vendors' repositories that this node's stack needs.\n"
 
 
@@ -57,8 +60,8 @@ def checked(overrides):
     if not isinstance(given, dict):
         raise PlanError("lockstep_repositories: expected repositories by id")
     for name, row in given.items():
-        if name not in ("cuda", "container_toolkit", "doca", "mlnx") or not isinstance(row, dict):
-            raise PlanError("lockstep_repositories.%s: is not known; candidates: cuda, container_toolkit, doca, mlnx, each a mapping" % name)
+        if name not in IDS or not isinstance(row, dict):
+            raise PlanError("lockstep_repositories.%s: is not known; candidates: %s, each a mapping" % (name, ", ".join(IDS)))
         for key, value in row.items():
             if key not in SETTINGS:
                 raise PlanError("lockstep_repositories.%s.%s: is not known; candidates: %s" % (name, key, ", ".join(SETTINGS)))
@@ -99,14 +102,32 @@ def there_already(row, state):
 
 
 def vendors(rows, state):
-    """(text of our file, [{path, key, fingerprints}]) for those repositories that the node does not have itself. Raises PlanError."""
+    """(text of our file, [{path, key, fingerprints}]) for those repositories that the node does not have itself. Raises PlanError.
+
+    What our file has of repositories that this stack does not name stays: a role alone asks for its own product only.
+    """
+    found = kept(rows, state)
     rows = [row for row in rows if not there_already(row, state)]
     for row in rows:
         if not row["fingerprints"]:
             raise PlanError("no fingerprint is known of the key that signs %s; read it from a source that you trust and add it to your variables:"
                             " lockstep_repositories: {%s: {fingerprint: <40 digits of the key behind %s>}}" % (row["url"], row["id"], row["key"]))
-    text = "\n".join(ini(row) if row["type"] == "dnf" else deb822(row) for row in rows)
-    return HEAD + text if rows else "", [{"path": KEYRING[row["type"]] % row["id"], "key": row["key"], "fingerprints": row["fingerprints"]} for row in rows]
+    found.update((row["id"], ini(row) if row["type"] == "dnf" else deb822(row)) for row in rows)
+    text = "\n".join(found[name] for name in IDS if name in found)
+    return HEAD + text if text else "", [{"path": KEYRING[row["type"]] % row["id"], "key": row["key"], "fingerprints": row["fingerprints"]} for row in rows]
+
+
+def kept(rows, state):
+    """{id: stanza} of our file for repositories that are not among the rows, and that the node has nowhere else."""
+    manager = state.get("package_manager") or {}
+    found = {}
+    for stanza in (manager.get("own_sources") or "").split("\n\n"):
+        name, url = OURS.search(stanza), re.search(r"^(?:URIs: |baseurl=)(\S+)$", stanza, re.MULTILINE)
+        if name and url and name[1] not in {row["id"] for row in rows}:
+            row = {"type": "dnf" if "baseurl=" in stanza else "apt", "url": url[1]}
+            if not there_already(row, state):
+                found[name[1]] = "".join(line + "\n" for line in stanza.splitlines() if line and not line.startswith("#"))
+    return found
 
 
 def deb822(row):

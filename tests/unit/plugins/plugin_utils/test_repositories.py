@@ -111,6 +111,19 @@ def test_a_mirror_keeps_the_makers_key_unless_it_has_its_own():
                                                 "Signed-By": "/usr/share/keyrings/lockstep-gpu-cuda.gpg"}
 
 
+@pytest.mark.parametrize("system", ["ubuntu-24.04", "rocky-9"])
+def test_a_role_alone_leaves_what_another_one_declared(system):
+    """Roles that are used one after the other, each with a stack of its own, agree on one file."""
+    one, other = {"os": system, "nccl": {"version": "2.25.1", "cuda": "12.8"}}, {"os": system, "container_toolkit": "1.18.2"}
+    text = planned(other, own=planned(one)["repositories"])["repositories"]
+    assert text == planned({**one, **other})["repositories"]
+    for value in (one, other):
+        assert not any(row["action"] == "configure_repository" for row in planned(value, own=text)["actions"])
+    # What became the owner's own source is no longer ours.
+    theirs = entry(CUDA % {"ubuntu-24.04": "ubuntu2404", "rocky-9": "rhel9"}[system])
+    assert "cuda" not in planned(other, own=text, sources=[theirs])["repositories"]
+
+
 def test_a_key_without_a_fingerprint_is_refused_with_the_line_to_add():
     with pytest.raises(plan.PlanError) as caught:
         planned(MLNX)
@@ -121,7 +134,7 @@ def test_a_key_without_a_fingerprint_is_refused_with_the_line_to_add():
 
 
 @pytest.mark.parametrize(("overrides", "words"), [
-    ({"cudaa": {"url": "https://m.example"}}, "lockstep_repositories.cudaa: is not known; candidates: cuda"), ([], "expected repositories by id"),
+    ({"cudaa": {"url": "https://m.example"}}, "lockstep_repositories.cudaa: is not known; candidates: doca"), ([], "expected repositories by id"),
     ({"cuda": "https://m.example"}, "each a mapping"), ({"cuda": {"uri": "https://m.example"}},
                                                         "lockstep_repositories.cuda.uri: is not known; candidates: url"),
     ({"cuda": {"url": "https://m.example\nTrusted: yes"}}, "expected an address on one line"),
