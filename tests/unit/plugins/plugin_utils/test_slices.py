@@ -238,6 +238,8 @@ def test_names_that_must_not_float_when_they_come_later(value, guarded):
 @pytest.mark.parametrize(("value", "component", "origin", "name"), [
     (ubuntu(), "driver", "o=Ubuntu", "nvidia-dkms*"), (ubuntu("580.95.05", source="distribution"), "driver", "l=NVIDIA CUDA", "nvidia-dkms*"),
     (dict(ubuntu(), os="debian-12"), "driver", "o=Debian", "libcuda1"),
+    ("debian12-535", "driver", "l=NVIDIA CUDA", "libcuda1"), ("debian13-550", "driver", "l=NVIDIA CUDA", "libcuda1"),
+    ("debian13-550-open", "driver", "l=NVIDIA CUDA", "nvidia-open-kernel-*"), ("debian13-535", "driver", "l=NVIDIA CUDA", "nvidia-kernel-*"),
     ({"os": "ubuntu-22.04", "ofed": {"provider": "doca", "version": "25.10-1.7.1", "doca": "3.2.1"}}, "ofed", "l=NVIDIA CUDA", "mft*"),
     ({"os": "ubuntu-22.04", "ofed": {"provider": "doca", "version": "25.10-1.7.1", "doca": "3.2.1"}}, "ofed", "l=DOCA-HOST*", "dkms"),
     (dict(ubuntu(), nccl={"version": "2.26.2", "cuda": "12.8"}), "nccl", "o=Ubuntu", "libnccl*")])
@@ -247,7 +249,7 @@ def test_another_origins_packages_are_kept_off(value, component, origin, name):
 
 def test_debians_own_sets_are_told_by_source_alone():
     driver = part_of("debian13-550", "driver")
-    assert driver["names"] == [] and driver["one_names"] == [] and driver["away"] == [] and driver["stream"] == "" and driver["installonly"] is False
+    assert driver["names"] == [] and driver["one_names"] == [] and driver["stream"] == "" and driver["installonly"] is False
 
 
 def test_kernels_of_el_lie_side_by_side():
