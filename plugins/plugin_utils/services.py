@@ -22,10 +22,11 @@ UNITS = (
 
 
 def of(stack: Row, slices: t.Sequence[Row], components: t.Mapping[str, Row], state: Row) -> t.Dict[str, t.List[Row]]:
-    """{component: [{name, enable, state, stop, due, why}]} of the units that the stack's packages bring.
+    """{component: [{name, enable, state, stop, due, there, why}]} of the units that the stack's packages bring.
 
     slices, components: the plan's. enable: False where somebody has masked it. state: started, restarted, or None where the node cannot
-    run it (why then says the reason). stop: whether it may run while its packages change. due: whether it is known not to be enabled.
+    run it (why then says the reason). stop: whether it may run while its packages change. due: whether it is known not to be enabled. there: whether
+    the node has the unit now; in check mode nothing can be asked about one that it has not.
     """
     found: t.Dict[str, t.List[Row]] = {component: [] for component, _unit, _packages, _own in UNITS}
     known = (state.get("host") or {}).get("unit_files") or {}
@@ -39,7 +40,7 @@ def of(stack: Row, slices: t.Sequence[Row], components: t.Mapping[str, Row], sta
         found[component].append({
             "name": unit, "enable": not masked, "state": None if why else "restarted" if changes else "started", "why": why,
             "stop": changes and not state.get("container") and known.get(unit) in ("enabled", "disabled"),
-            "due": known.get(unit) in ("disabled", "absent")})
+            "due": known.get(unit) in ("disabled", "absent"), "there": known.get(unit) not in (None, "absent")})
     return found
 
 

@@ -69,3 +69,9 @@ def test_a_unit_that_is_not_enabled_is_a_step_of_the_plan(word, due):
     steps = services.steps(found)
     assert steps == ([{"action": "start_service", "target": "nvidia-fabricmanager"}] if due else [])
     assert actions.ordered(steps) == steps
+
+
+@pytest.mark.parametrize("word, there", [("enabled", True), ("disabled", True), ("masked", True), ("absent", False), (None, False)])
+def test_a_check_asks_nothing_about_a_unit_that_has_yet_to_come(word, there):
+    (row,) = units({"host": {"unit_files": {"nvidia-fabricmanager": word} if word else None}})["fabric"]
+    assert row["there"] is there
