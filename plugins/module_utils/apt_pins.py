@@ -16,11 +16,14 @@ from ansible_collections.lockstep.gpu.plugins.module_utils.parse_apt import OWN_
 
 HEAD = "# Written by lockstep.gpu: the exact versions of this node's stack. Changes are undone by the next run.\n"
 NEVER = -1
+# apt_preferences(5): for people; it tells us whose stanza it is.
+EXPLAINS = "Explanation: the stack's "
 
 
-def stanza(packages, pin, priority):
-    """One stanza; packages: names, globs or src: words."""
-    return "Package: %s\nPin: %s\nPin-Priority: %d\n" % (" ".join(packages), pin, priority)
+def stanza(packages, pin, priority, component=None):
+    """One stanza; packages: names, globs or src: words; component: the slice that it is for."""
+    head = EXPLAINS + component + "\n" if component else ""
+    return head + "Package: %s\nPin: %s\nPin-Priority: %d\n" % (" ".join(packages), pin, priority)
 
 
 def exact(pins, priority=OWN_PRIORITY):
@@ -30,7 +33,7 @@ def exact(pins, priority=OWN_PRIORITY):
 
 def away(slices):
     """Stanzas that take names from an origin which is not the stack's."""
-    return [stanza(row["packages"], "release " + row["release"], NEVER)
+    return [stanza(row["packages"], "release " + row["release"], NEVER, part["name"])
             for part in slices for row in part.get("away") or [] if row.get("release")]
 
 
@@ -39,8 +42,8 @@ def guard(slices):
     found = []
     for part in slices:
         if part.get("guard") and part.get("globs"):
-            found += [stanza(part["guard"], "version " + glob, OWN_PRIORITY) for glob in part["globs"]]
-            found.append(stanza(part["guard"], "version *", NEVER))
+            found += [stanza(part["guard"], "version " + glob, OWN_PRIORITY, part["name"]) for glob in part["globs"]]
+            found.append(stanza(part["guard"], "version *", NEVER, part["name"]))
     return found
 
 
@@ -57,9 +60,20 @@ def is_away(slices, name):
                if row.get("release") for glob in row["packages"])
 
 
-def render(slices, pins):
-    """Text of the collection's own preferences file: every package at its version, then what keeps others away."""
-    body = exact(pins) + away(slices) + guard(slices)
+def kept(slices, now):
+    """Stanzas of our file, as it is now, that are for components which the slices do not name."""
+    names = {part["name"] for part in slices}
+    return [part.strip("\n") + "\n" for part in now.split("\n\n") for line in part.splitlines()
+            if line.startswith(EXPLAINS) and line[len(EXPLAINS):] not in names]
+
+
+def render(slices, pins, now=""):
+    """Text of the collection's own preferences file: every package at its version, then what keeps others away.
+
+    now: the file's text so far; what it has of components that the slices do not name stays, as their pins do.
+    """
+    # What is kept away stands before what is guarded; the rest of the order makes the file the same whoever wrote it last.
+    body = exact(pins) + sorted(away(slices) + guard(slices) + kept(slices, now), key=lambda text: ("\nPin: version " in text, text.partition("\n")[0]))
     return HEAD + "\n" + "\n".join(body) if body else HEAD
 
 

@@ -43,6 +43,10 @@ class Node:
         """Read the packages, our pins, the alternatives."""
         self.packages, self.theirs = self.backend.state(self.run)
         self.pins = self.backend.pins_now()
+        # What other stacks of this node agreed on is not this one's to move.
+        self.theirs = dict(self.theirs, **{
+            name: "name its component in this stack, too" for name in self.pins
+            if closure.is_installed(self.packages.get(name)) and not closure.owner(self.slices, name, self.packages[name].get("source"))})
         self.selected = acting.alternatives_now(self.run, self.alternatives)
 
     def resolve(self):

@@ -77,7 +77,9 @@ def pin_text_now():
     return read_text(PINS_FILE) or ""
 
 
-pin_text = apt_pins.render
+def pin_text(slices, pins):
+    """What our pin file has to be."""
+    return apt_pins.render(slices, pins, pin_text_now())
 
 
 def settings_due(_run, _slices):

@@ -80,7 +80,9 @@ def pin_text_now():
     return versionlocks.own_block(lock_text())
 
 
-pin_text = versionlocks.render
+def pin_text(slices, pins):
+    """What our block has to be."""
+    return versionlocks.render(slices, pins, lock_text())
 
 
 def streams_now():

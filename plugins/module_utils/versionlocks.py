@@ -19,7 +19,7 @@ OWN_REPOSITORIES = "/etc/yum.repos.d/lockstep-gpu.repo"
 # What a transaction of ours was about to install; it lies there while one runs, and after one that failed or was killed.
 JOURNAL = "/var/lib/lockstep-gpu/transaction"
 BEGIN, END = "# BEGIN lockstep.gpu", "# END lockstep.gpu"
-_GUARDS = "# What must not come at another version whenever it is installed."
+_GUARDS = "# What must not come at another version whenever it is installed: "
 _BLOCK = re.compile(r"^%s\n(.*?)^%s(?:\n|\Z)" % (re.escape(BEGIN), re.escape(END)), re.MULTILINE | re.DOTALL)
 _EXACT = re.compile(r"(?P<name>[^\s*?\[\]!]+)-(?P<epoch>\d+):(?P<version>[^\s*?\[\]-]+)-(?P<release>[^\s*?\[\]-]+)\.(?P<arch>\*|i686)")
 # NEVRA, NEVR, NEV of dnf; yum's have the epoch in front.
@@ -58,15 +58,35 @@ def guard_locks(part, pins):
     return ["%s-%s:%s-%s.*" % (name, *glob) for name in part.get("guard") or [] if name not in pins for glob in version_globs(part["pattern"])]
 
 
-def render(slices, pins):
-    """Our whole block; "" where nothing is locked. pins: {name: version}, every exact lock."""
+def guards(text):
+    """{component: [lines]} of the guards in our block."""
+    found = {}
+    for section in own_block(text).split(_GUARDS)[1:]:
+        lines = section.splitlines()
+        found[lines[0]] = [line for line in lines[1:] if line != END]
+    return found
+
+
+def render(slices, pins, now=""):
+    """Our whole block; "" where nothing is locked. pins: {name: version}, every exact lock.
+
+    now: the file's text so far, whose guards of components that the slices do not name stay, as their pins do.
+    """
     exact = [lock_of(name, pins[name]) for name in sorted(pins)]
-    guards = sorted({line for part in slices for line in guard_locks(part, pins)} - set(exact))
-    if not exact and not guards:
+    found = guards(now)
+    found.update((part["name"], sorted(set(guard_locks(part, pins)) - set(exact))) for part in slices)
+    if not exact and not any(found.values()):
         return ""
     lines = [BEGIN, "# The exact versions of this node's stack. Changes are undone by the next run.", *exact]
-    lines += [_GUARDS, *guards] if guards else []
+    for name in sorted(found):
+        lines += [_GUARDS + name, *found[name]] if found[name] else []
     return "\n".join([*lines, END]) + "\n"
+
+
+def unguarded(slices, pins, now):
+    """Components whose guards our block, as it is now, does not have."""
+    have = guards(now)
+    return [part["name"] for part in slices if have.get(part["name"], []) != sorted(set(guard_locks(part, pins)) - {lock_of(*pin) for pin in pins.items()})]
 
 
 def own_block(text):

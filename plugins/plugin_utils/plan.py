@@ -8,8 +8,8 @@ pure, so a plan can be made for a live node, a bundle or a test.
 """
 from __future__ import annotations
 
-from ansible_collections.lockstep.gpu.plugins.module_utils import closure
-from ansible_collections.lockstep.gpu.plugins.module_utils.parse_apt import OWN_SOURCES
+from ansible_collections.lockstep.gpu.plugins.module_utils import apt_pins, closure, versionlocks
+from ansible_collections.lockstep.gpu.plugins.module_utils.parse_apt import OWN_PREFERENCES, OWN_SOURCES
 from ansible_collections.lockstep.gpu.plugins.plugin_utils import completed, knowledge, package_sets, repositories as sources
 from ansible_collections.lockstep.gpu.plugins.plugin_utils.repositories import repositories
 from ansible_collections.lockstep.gpu.plugins.plugin_utils.slices import PlanError, dkms_of, find_set, globs, readable, slice_of, texts
@@ -138,6 +138,16 @@ def stream_due(part, state):
     return [{"name": module, "have": now.get("enabled"), "want": stream, "why": "module_stream_differs"}]
 
 
+def unguarded(need, manager):
+    """[{action, target}] where our pins leave out what must not come later at another version, or from elsewhere."""
+    pins = manager.get("own_pins") or {}
+    if need["manager"] == "dnf":
+        missing = manager.get("own_pin_text") is not None and versionlocks.unguarded(need["slices"], pins, manager["own_pin_text"])
+        return [{"action": "dnf_versionlock", "target": versionlocks.LOCKS_FILE}] if missing else []
+    missing = manager.get("pins") is not None and apt_pins.unguarded(need["slices"], manager["pins"])
+    return [{"action": "add_apt_pin", "target": OWN_PREFERENCES}] if missing else []
+
+
 def plan(need, state, resolved=None, sources_known=True):
     """The plan for one node: {components: {name: {...}}, converged, actions, repositories, keys, dkms}. Raises PlanError.
 
@@ -170,7 +180,8 @@ def plan(need, state, resolved=None, sources_known=True):
     broken = sorted(name for name in manager.get("broken") or []
                     if closure.owner(need["slices"], name, (packages.get(name) or {}).get("source")))
     guarded = manager.get("dkms_guard") == "ours"
-    if first and (broken or guarded or (manager.get("own_sources") or "") != text):
+    open_to = unguarded(need, manager)
+    if first and (broken or guarded or open_to or (manager.get("own_sources") or "") != text):
         components[first]["converged"] = False
     due = dkms_due(need["dkms"], state)
     return {
@@ -179,7 +190,7 @@ def plan(need, state, resolved=None, sources_known=True):
         "repositories": text,
         "keys": keys,
         "dkms": dict(need["dkms"], due=due) if need["dkms"] else None,
-        "actions": actions(need, components, due, (manager.get("own_sources") or "") != text, broken, guarded),
+        "actions": actions(need, components, due, (manager.get("own_sources") or "") != text, broken, guarded) + open_to,
     }
 
 

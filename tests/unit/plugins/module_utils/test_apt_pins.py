@@ -50,6 +50,18 @@ def test_what_keeps_away_stands_behind_what_is_exact():
         ("nvidia-imex* libnvsdm*", "version 580.126.20-*", 1001), ("nvidia-imex* libnvsdm*", "version *", -1)]
 
 
+def test_stanzas_of_components_that_nobody_names_now_stay():
+    """A role alone names its own component only; whoever wrote last, the file is the same."""
+    nccl = {"name": "nccl", "requests": [{"name": "libnccl2"}], "globs": ["2.26.2-*"], "guard": ["libnccl*"], "away": [{"packages": ["libnccl*"], "release": "o=Ubuntu"}]}
+    both = apt_pins.render([FABRIC, nccl], {"a": "1"})
+    assert apt_pins.render([nccl], {"a": "1"}, apt_pins.render([FABRIC], {})) == both == apt_pins.render([FABRIC], {"a": "1"}, both)
+    assert apt_pins.render([FABRIC, nccl], {"a": "1"}, both) == both
+    moved = apt_pins.render([dict(FABRIC, globs=["610.57.04-*"])], {}, both)
+    assert "580.126.20" not in moved and "Package: libnccl*\nPin: version 2.26.2-*\n" in moved
+    found = [pin["pin"].split()[0] for pin in parse_preferences("==> /x <==\n" + both).value]
+    assert found == sorted(found, key=["version", "release"].index)[:1] + ["release"] * 2 + ["version"] * 4
+
+
 def test_what_our_file_does_not_guard_is_told():
     pins = parse_preferences("==> %s <==\n%s" % (OWN_PREFERENCES, apt_pins.render([FABRIC], {"a": "1"}))).value
     assert apt_pins.unguarded([FABRIC], pins) == [] and apt_pins.unguarded([], []) == []

@@ -18,7 +18,7 @@ BLOCK = """\
 libnccl-0:2.21.5-1+cuda12.4.*
 libnvidia-ml-3:580.126.20-1.el9.*
 libnvidia-ml-3:580.126.20-1.el9.i686
-# What must not come at another version whenever it is installed.
+# What must not come at another version whenever it is installed: driver
 nvidia-imex*-0:580.126.20-*.*
 nvidia-imex*-3:580.126.20-*.*
 nvidia-settings-0:580.126.20-*.*
@@ -38,6 +38,16 @@ def test_an_exact_guard_is_no_pin():
     text = versionlocks.render([kernel], {"kernel-core": "5.14.0-570.18.1.el9_6"})
     assert "kernel-modules-extra-0:5.14.0-570.18.1.el9_6.*\n" in text
     assert versionlocks.own_pins(text) == {"kernel-core": "5.14.0-570.18.1.el9_6"}
+
+
+def test_guards_of_components_that_nobody_names_now_stay():
+    """A role alone names its own component only."""
+    nccl = {"name": "nccl", "pattern": r"2\.21\.5-.+", "guard": ["libnccl-static"]}
+    both = versionlocks.render([DRIVER, nccl], PINS)
+    assert versionlocks.render([nccl], PINS, BLOCK) == both == versionlocks.render([DRIVER], PINS, both)
+    moved = versionlocks.render([dict(DRIVER, pattern=r"(3:)?570\.211\.01-.+")], PINS, both)
+    assert "580.126.20-*" not in moved and "libnccl-static-0:2.21.5-*.*\n" in moved
+    assert versionlocks.unguarded([DRIVER], PINS, both) == [] and versionlocks.unguarded([nccl], PINS, BLOCK) == ["nccl"]
 
 
 def test_without_anything_to_lock_there_is_no_block():
