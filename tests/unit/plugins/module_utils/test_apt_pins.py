@@ -52,7 +52,8 @@ def test_what_keeps_away_stands_behind_what_is_exact():
 
 def test_stanzas_of_components_that_nobody_names_now_stay():
     """A role alone names its own component only; whoever wrote last, the file is the same."""
-    nccl = {"name": "nccl", "requests": [{"name": "libnccl2"}], "globs": ["2.26.2-*"], "guard": ["libnccl*"], "away": [{"packages": ["libnccl*"], "release": "o=Ubuntu"}]}
+    nccl = {"name": "nccl", "requests": [{"name": "libnccl2"}], "globs": ["2.26.2-*"], "guard": ["libnccl*"],
+            "away": [{"packages": ["libnccl*"], "release": "o=Ubuntu"}]}
     both = apt_pins.render([FABRIC, nccl], {"a": "1"})
     assert apt_pins.render([nccl], {"a": "1"}, apt_pins.render([FABRIC], {})) == both == apt_pins.render([FABRIC], {"a": "1"}, both)
     assert apt_pins.render([FABRIC, nccl], {"a": "1"}, both) == both
