@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import re
 
+from ansible_collections.lockstep.gpu.plugins.module_utils import repository_keys
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_apt import OWN_SOURCES
 from ansible_collections.lockstep.gpu.plugins.plugin_utils import package_sets
 from ansible_collections.lockstep.gpu.plugins.plugin_utils.slices import PlanError, fill
@@ -22,6 +23,8 @@ KEYRING = {"apt": "/usr/share/keyrings/lockstep-gpu-%s.gpg", "dnf": "/etc/pki/rp
 LONG_OPTIONS = {"arch": "Architectures", "lang": "Languages", "target": "Targets"}
 SETTINGS = ("url", "suite", "components", "key", "fingerprint", "fingerprints", "options")
 FINGERPRINT = re.compile(r"[0-9A-F]{40}")
+NO_OPTION = re.compile(r"trusted|allow[-_].*|.*gpgcheck|signed[-_]by|gpgkey|types|uris|suites|components|enabled|name|baseurl|mirrorlist|metalink",
+                       re.IGNORECASE)
 # In the order of our file.
 IDS = ("doca", "mlnx", "cuda", "container_toolkit")
 OURS = re.compile(r"lockstep-gpu-(%s)\b" % "|".join(IDS))
@@ -51,6 +54,9 @@ def chosen(needs, system, facts, overrides):
             "components": own.get("components") or [], "key": own.get("key") or fill(row["key"], dict(words, url=url.rstrip("/"))),
             "fingerprints": prints(own) or row.get("fingerprints") or [], "options": own.get("options") or {},
         }
+        if row["type"] == "apt" and found[name]["suite"].endswith("/") == bool(found[name]["components"]):
+            raise PlanError("lockstep_repositories.%s.suite: a path, that is '/' at its end, has no components, and any other suite has some; here are"
+                            " '%s' and %s" % (name, found[name]["suite"], ", ".join(found[name]["components"]) or "none"))
     return list(found.values())
 
 
@@ -65,28 +71,60 @@ def checked(overrides):
         for key, value in row.items():
             if key not in SETTINGS:
                 raise PlanError("lockstep_repositories.%s.%s: is not known; candidates: %s" % (name, key, ", ".join(SETTINGS)))
-            if key in ("url", "suite") and not (isinstance(value, str) and value and value.isprintable() and " " not in value):
-                raise PlanError("lockstep_repositories.%s.%s: expected an address on one line" % (name, key))
-            if key == "options" and not plain_options(value):
-                raise PlanError("lockstep_repositories.%s.options: expected names with values on one line each" % name)
+            if key in PLAIN and not PLAIN[key][0](value):
+                raise PlanError("lockstep_repositories.%s.%s: expected %s" % (name, key, PLAIN[key][1]))
+        if row.get("fingerprint") and row.get("fingerprints"):
+            raise PlanError("lockstep_repositories.%s.fingerprint: say it once, here or under fingerprints" % name)
         bad = [one for one in prints(row) if not FINGERPRINT.fullmatch(one)]
         if bad:
             raise PlanError("lockstep_repositories.%s.fingerprint: '%s' is not the 40 digits of a key's fingerprint" % (name, bad[0][:60]))
     return given
 
 
+def one_word(value):
+    """Whether a value is a word on one line: what stands in a file of sources must not end there and begin anew."""
+    return isinstance(value, str) and bool(value) and value.isprintable() and " " not in value
+
+
+def plain_url(value):
+    """Whether a value is an address with its scheme: https://..., file:/srv/..."""
+    return one_word(value) and bool(re.match(r"[a-z][a-z0-9+.-]*:/", value))
+
+
+def plain_components(value):
+    """Whether a value is a list of words, or nothing."""
+    return value is None or isinstance(value, list) and all(one_word(one) for one in value)
+
+
+def plain_key(value):
+    """Whether a value is a key in ASCII armour, an absolute path, an address, or nothing."""
+    if value is None or value == "":
+        return True
+    return isinstance(value, str) and (value.strip().startswith("-----BEGIN") or one_word(value.strip()) and bool(re.match(r"/|https?://", value.strip())))
+
+
 def plain_options(options):
-    """Whether options of a source are names with values on one line; what would switch the checks off is none."""
-    off = ("trusted", "allow-insecure", "allow-weak", "gpgcheck", "repo_gpgcheck", "signed-by", "gpgkey")
+    """Whether options of a source are names with values on one line. What would switch the checks off is none, nor is what we write ourselves:
+    of a name that stands twice, the last one counts.
+    """
     return isinstance(options, dict) and all(
-        isinstance(name, str) and re.fullmatch(r"[A-Za-z][\w-]*", name) and name.lower() not in off and isinstance(value, (str, int))
-        and str(value).isprintable() for name, value in options.items())
+        isinstance(name, str) and re.fullmatch(r"[A-Za-z][\w-]*", name) and not NO_OPTION.fullmatch(name) and isinstance(value, (str, int))
+        and str(value).strip() and str(value).isprintable() for name, value in options.items())
+
+
+# How each setting is checked, and what to say of another value.
+PLAIN = {
+    "url": (plain_url, "an address on one line, with its scheme"), "suite": (one_word, "an address on one line"),
+    "components": (plain_components, "a list of words"),
+    "key": (plain_key, "a key in ASCII armour, an absolute path on the node, or an address"),
+    "options": (plain_options, "names with values on one line each"),
+}
 
 
 def prints(row):
-    """The fingerprints of a row of the user's, without the spaces that people copy along."""
+    """The fingerprints of a row of the user's, without the spaces and colons that people copy along."""
     said = row.get("fingerprints") or row.get("fingerprint") or []
-    return [re.sub(r"\s", "", str(one)).upper() for one in (said if isinstance(said, list) else [said])]
+    return [repository_keys.plain(str(one)) for one in (said if isinstance(said, list) else [said])]
 
 
 def same_address(one, other):
@@ -95,9 +133,10 @@ def same_address(one, other):
 
 
 def there_already(row, state):
-    """Whether the node has this repository enabled in a file that is not ours."""
+    """Whether the node has this repository, and not only its sources, enabled in a file that is not ours."""
     own = OWN[row["type"]]
-    return any(entry.get("enabled", True) and entry.get("file") != own and any(same_address(uri, row["url"]) for uri in entry.get("uris") or [])
+    return any(entry.get("enabled", True) and entry.get("file") != own and entry.get("types") != ["deb-src"]
+               and any(same_address(uri, row["url"]) for uri in entry.get("uris") or [])
                for entry in (state.get("package_manager") or {}).get("sources") or [])
 
 

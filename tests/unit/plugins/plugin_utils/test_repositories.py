@@ -80,6 +80,7 @@ def test_a_source_of_the_nodes_own_is_used_and_not_doubled(uri):
 
 
 @pytest.mark.parametrize("source", [entry(CUDA % "ubuntu2404", enabled=False), entry(CUDA % "ubuntu2204"),
+                                    entry(CUDA % "ubuntu2404", types=["deb-src"]),
                                     entry(CUDA % "ubuntu2404", file="/etc/apt/sources.list.d/lockstep-gpu.sources")])
 def test_a_source_that_is_off_elsewhere_or_ours_does_not_count(source):
     assert len(stanzas(planned(UBUNTU, sources=[source])["repositories"])) == 2
@@ -141,7 +142,17 @@ def test_a_key_without_a_fingerprint_is_refused_with_the_line_to_add():
     ({"cuda": {"url": "https://m.example /x"}}, "expected an address on one line"),
     ({"cuda": {"fingerprint": "3BF863CC"}}, "3BF863CC' is not the 40 digits"), ({"cuda": {"fingerprints": [PRINT, "x"]}}, "'X' is not the 40 digits"),
     ({"cuda": {"options": {"Trusted": "yes"}}}, "cuda.options"), ({"cuda": {"options": {"gpgcheck": 0}}}, "cuda.options"),
-    ({"cuda": {"options": {"a": "b\nc"}}}, "cuda.options"),
+    ({"cuda": {"options": {"a": "b\nc"}}}, "cuda.options"), ({"cuda": {"options": {"Architectures": ""}}}, "cuda.options"),
+    ({"cuda": {"options": {"Allow-Downgrade-To-Insecure": "yes"}}}, "cuda.options"), ({"cuda": {"options": {"URIs": "https://m.example/"}}}, "cuda.options"),
+    ({"cuda": {"options": {"Enabled": "no"}}}, "cuda.options"), ({"cuda": {"options": {"pkg_gpgcheck": 0}}}, "cuda.options"),
+    ({"cuda": {"url": "mirror.example/cuda"}}, "with its scheme"), ({"cuda": {"url": "[trusted=yes]http://m.example"}}, "with its scheme"),
+    ({"cuda": {"suite": "noble", "components": "main"}}, "cuda.components: expected a list of words"),
+    ({"cuda": {"suite": "noble", "components": ["main\nTrusted: yes"]}}, "cuda.components"), ({"cuda": {"components": 5}}, "cuda.components"),
+    ({"cuda": {"suite": "noble", "components": [5]}}, "cuda.components"), ({"cuda": {"suite": "noble"}}, "'noble' and none"),
+    ({"cuda": {"suite": "./", "components": ["main"]}}, "'./' and main"),
+    ({"cuda": {"key": 5}}, "cuda.key: expected a key in ASCII armour"), ({"cuda": {"key": ["a"]}}, "cuda.key"),
+    ({"cuda": {"key": "keys/cuda.asc"}}, "cuda.key"), ({"cuda": {"key": "https://m.example/a\nb"}}, "cuda.key"),
+    ({"cuda": {"fingerprint": PRINT, "fingerprints": [PRINT]}}, "say it once"),
 ])
 def test_a_slip_in_the_users_repositories_is_told(overrides, words):
     if overrides == []:
@@ -149,6 +160,17 @@ def test_a_slip_in_the_users_repositories_is_told(overrides, words):
     with pytest.raises(plan.PlanError) as caught:
         planned(UBUNTU, overrides)
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("own", [
+    {"suite": "noble", "components": ["main", "contrib"]}, {"key": "\n-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nxyz\n"}, {"key": "/srv/key.gpg"}, {"key": None},
+    {"fingerprint": ":".join(PRINT[at:at + 2] for at in range(0, 40, 2))}, {"fingerprint": "0x" + PRINT}, {"fingerprint": "", "components": None},
+    {"url": "copy:/srv/cuda"}, {"options": {"By-Hash": False, "Check-Valid-Until": "no"}},
+])
+def test_what_sites_write_is_taken(own):
+    found = planned(UBUNTU, {"cuda": own})
+    assert len(stanzas(found["repositories"])) == 2 and found["keys"][0]["fingerprints"][0] in (PRINT, "EB693B3035CD5710E231E123A4B469963BF863CC")
+    assert stanzas(found["repositories"])[0].get("Components") == (" ".join(own.get("components") or []) or None)
 
 
 def test_a_distributions_own_stack_needs_no_vendor():
