@@ -172,7 +172,10 @@ def explain(ask, slices, problems, policies):
     wanted = {request["name"]: request["version"] for part in slices for request in part["requests"]}
     for problem in problems:
         missing = {name: policies[name] for name in problem["missing"] if name in policies}
-        leading = {name: row for name, row in ask.show({name: found[0] for name, found in apt.existing(missing).items()}).items()
+        # Where an archive gave a set up, some of its names are gone, and others lead to what came after, at the very version.
+        asked = {request["name"]: policies[request["name"]] for part in slices if part["name"] == problem["component"]
+                 for request in part["requests"] if request["name"] in policies}
+        leading = {name: row for name, row in ask.show({name: found[0] for name, found in apt.existing(asked).items()}).items()
                    if row.get("leads_to")}
         away = {name: version for name, found in apt.kept_away(missing).items() for version in found if re.fullmatch(wanted[name], version)}
         files = {name: apt_pins.forbidding(ask.pins(), name) for name in away}

@@ -13,10 +13,12 @@ TOOLKIT = ("nvidia-container-toolkit", "nvidia-container-toolkit-base", "libnvid
 FABRIC = ("nvidia-fabricmanager", "libnvidia-nscq", "nvidia-imex", "libnvsdm")
 # NVIDIA's list of what CUDA 12.8.0 is made of: every part has a version of its own.
 TOOLKIT_12_8_0 = {
-    "12.8.55-1": "cuda-cccl cuda-cuobjdump cuda-cuxxfilt cuda-documentation cuda-gdb cuda-nsight cuda-nvdisasm cuda-nvml-dev cuda-nvprune cuda-nvtx cuda-opencl cuda-profiler-api cuda-sanitizer libnvfatbin libnvfatbin-dev",
+    "12.8.55-1": "cuda-cccl cuda-cuobjdump cuda-cuxxfilt cuda-documentation cuda-gdb cuda-nsight cuda-nvdisasm "
+                 "cuda-nvml-dev cuda-nvprune cuda-nvtx cuda-opencl cuda-profiler-api cuda-sanitizer libnvfatbin libnvfatbin-dev",
     "12.8.57-1": "cuda-cudart cuda-cudart-dev cuda-cupti cuda-cupti-dev cuda-driver-dev cuda-nvprof cuda-nvvp",
     "12.8.61-1": "cuda-crt cuda-nvcc cuda-nvrtc cuda-nvrtc-dev cuda-nvvm libnvjitlink libnvjitlink-dev",
-    "12.8.0-1": "cuda-command-line-tools cuda-compiler cuda-libraries cuda-libraries-dev cuda-nsight-compute cuda-nsight-systems cuda-toolkit cuda-tools cuda-visual-tools",
+    "12.8.0-1": "cuda-command-line-tools cuda-compiler cuda-libraries cuda-libraries-dev "
+                "cuda-nsight-compute cuda-nsight-systems cuda-toolkit cuda-tools cuda-visual-tools",
     "12.8.3.14-1": "libcublas libcublas-dev",
     "11.3.3.41-1": "libcufft libcufft-dev",
     "1.13.0.11-1": "libcufile libcufile-dev gds-tools",

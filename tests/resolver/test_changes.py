@@ -69,8 +69,10 @@ class TestOnApt:
     def test_everything_at_once(self, apt_node, on):
         node = apt_node(*UBUNTU, "container-toolkit-deb")
         ours = on(node)
-        old = ubuntu("570.133.20", cuda={"versions": ["12.4.1"], "profile": "libraries"}, nccl={"version": "2.21.5", "cuda": "12.4"}, container_toolkit="1.17.8")
-        new = ubuntu("580.126.20", cuda={"versions": ["12.8.0"], "profile": "libraries"}, nccl={"version": "2.25.1", "cuda": "12.8"}, container_toolkit="1.18.2")
+        old = ubuntu("570.133.20", cuda={"versions": ["12.4.1"], "profile": "libraries"},
+                     nccl={"version": "2.21.5", "cuda": "12.4"}, container_toolkit="1.17.8")
+        new = ubuntu("580.126.20", cuda={"versions": ["12.8.0"], "profile": "libraries"},
+                     nccl={"version": "2.25.1", "cuda": "12.8"}, container_toolkit="1.18.2")
         for stack in (old, new, old):
             need = need_of(stack)
             made = ours.apply(need)
@@ -78,6 +80,47 @@ class TestOnApt:
             assert {node.state[name] for name in expected.TOOLKIT} == {stack["container_toolkit"] + "-1"}
             assert node.state["libnccl2"].startswith("%s-1+cuda%s" % (stack["nccl"]["version"], stack["nccl"]["cuda"]))
             assert ours.due(need) == [] and ours.moves(made) == []
+
+
+class TestOnTheArchive:
+    K = {"release": "6.8.0-138-generic", "package_version": "6.8.0-138.138"}
+
+    def test_from_the_desktop_s_set_to_the_server_s_and_back(self, apt_node, on):
+        node = apt_node("ubuntu2204-archive")
+        ours = on(node)
+        desktop, server = ({"os": "ubuntu-22.04", "driver": dict({"version": version, "flavour": "open"}, **more)} for version, more in (
+            ("580.173.02", {}), ("580.126.09", {"stream": "server"})))
+        for stack, module in ((desktop, "nvidia-dkms-580-open"), (server, "nvidia-dkms-580-server-open"), (desktop, "nvidia-dkms-580-open")):
+            need = need_of(stack)
+            made = ours.apply(need)
+            assert drivers(node.state) == {stack["driver"]["version"]}
+            assert [name for name in node.state if "-dkms-" in name] == [module]
+            assert ours.due(need) == [] and ours.moves(made) == []
+
+    def test_from_a_module_that_is_built_to_one_that_is_there_and_back(self, apt_node, on):
+        node = apt_node("ubuntu2404-archive")
+        ours = on(node)
+        built, there = ({"os": "ubuntu-24.04", "kernel": self.K, "driver": {"version": "580.173.02", "flavour": "open", "module": module}}
+                        for module in ("dkms", "precompiled"))
+        for stack, module in ((built, "nvidia-dkms-580-open"), (there, "linux-modules-nvidia-580-open-6.8.0-138-generic"), (built, "nvidia-dkms-580-open")):
+            need = need_of(stack)
+            made = ours.apply(need)
+            assert [name for name in node.state if re.match(r"nvidia-dkms-|linux-modules-nvidia-", name)] == [module]
+            assert ours.due(need) == [] and ours.moves(made) == []
+
+
+class TestToolkitsSideBySide:
+    def test_one_that_the_stack_no_longer_names_stays(self, apt_node, on):
+        """Several toolkits do not exclude each other, and somebody may build with the other one."""
+        node = apt_node(*UBUNTU)
+        ours = on(node)
+        both = {"os": "ubuntu-22.04", "cuda": {"versions": ["12.4.1", "12.8.0"], "active": "12.8.0", "profile": "libraries"}}
+        made = ours.apply(need_of(both))
+        assert {"cuda-libraries-12-4": "12.4.1-1", "cuda-libraries-12-8": "12.8.0-1"}.items() <= made.managed().items()
+        one = need_of(dict(both, cuda={"versions": ["12.8.0"], "profile": "libraries"}))
+        made = ours.apply(one)
+        assert made.removed == [] and made.changes() == {} and node.state["cuda-libraries-12-4"] == "12.4.1-1"
+        assert ours.due(one) == [] and ours.moves(made) == []
 
 
 class TestOnDnf:

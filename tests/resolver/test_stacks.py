@@ -42,20 +42,38 @@ def test_there_are_stacks_for_every_distribution():
     assert {system_of(stacks.expand(name)) for name in of_vendors()} == set(SERVED)
 
 
-@pytest.mark.parametrize("gpu", [H100, V100])
-@pytest.mark.parametrize("name", of_vendors())
-def test_a_stack_is_exact(name, gpu, apt_node, dnf_node, on):
-    stack = without_kernel_of_debian(stacks.expand(name))
+def node_for(stack, apt_node, dnf_node):
     ids = SERVED[system_of(stack)]
-    node = dnf_node(*ids, release=int(stack["os"]["release"])) if stack["os"]["id"] == "rocky" else apt_node(*ids)
-    ours, need = on(node), need_of(stack, gpus=[gpu], nvswitches=4 if gpu == H100 else 0)
+    return dnf_node(*ids, release=int(stack["os"]["release"])) if stack["os"]["id"] == "rocky" else apt_node(*ids)
+
+
+@pytest.mark.parametrize("name", of_vendors())
+def test_a_stack_is_exact(name, apt_node, dnf_node, on):
+    stack = without_kernel_of_debian(stacks.expand(name))
+    ours, need = on(node_for(stack, apt_node, dnf_node)), need_of(stack, gpus=[H100], nvswitches=4)
     made = ours.apply(need)
-    driver = {name: version for name, version in made.managed("driver").items() if not re.match(r"linux-modules-|kmod-nvidia-\d|nvidia-(kernel-common|support)$", name)}
+    # Modules that are built for a kernel have its version; Debian's nvidia-kernel-common and nvidia-support have their own.
+    driver = {name: version for name, version in made.managed("driver").items()
+              if not re.match(r"linux-modules-|kmod-nvidia-\d|nvidia-(kernel-common|support)$", name)}
     assert {expected.upstream(version) for version in driver.values()} == {stack["driver"]["version"]}
     for part in need["slices"]:
         for request in part["requests"]:
             assert request["optional"] or re.fullmatch(request["version"], made.managed()[request["name"]]), request
     assert ours.due(need) == [] and ours.moves(made) == []
+
+
+def for_any_gpu():
+    """Names of those stacks that leave the flavour to the node."""
+    return [name for name in of_vendors() if stacks.expand(name)["driver"]["flavour"] == "auto"]
+
+
+@pytest.mark.parametrize("name", for_any_gpu())
+def test_on_a_node_with_another_kind_of_gpu(name, apt_node, dnf_node, on):
+    """Volta: the other flavour, and no fabric."""
+    stack = without_kernel_of_debian(stacks.expand(name))
+    made = on(node_for(stack, apt_node, dnf_node)).resolve(need_of(stack, gpus=[V100], nvswitches=0))
+    modules = [name for name in made.managed() if re.search("dkms", name)]
+    assert len(modules) == 1 and "open" not in modules[0] and made.managed("fabric") == {}
 
 
 NOTES = ("name", "description", "remarks", "claim", "missing", "source", "as_of")

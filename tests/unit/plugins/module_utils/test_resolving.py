@@ -201,6 +201,15 @@ def test_a_package_that_only_leads_elsewhere_is_refused_by_name():
         assert "nvidia-driver-595-open" in str(error.value)
 
 
+def test_a_set_of_which_some_names_are_gone_and_others_lead_elsewhere_is_told_by_these():
+    part = dict(DRIVER, requests=[{"name": name, "version": r"590\.48\.01-.+"} for name in ("nvidia-dkms-590-open", "nvidia-kernel-source-590-open")])
+    with pytest.raises(acting.Refused) as error:
+        resolving.resolve(FakeApt({"nvidia-dkms-590-open": ["590.48.01-0ubuntu4"]}, {}, leads={"nvidia-dkms-590-open": "nvidia-dkms-595-open"}), [part], {}, {})
+    problem, = error.value.problems
+    assert (problem["code"], problem["name"]) == ("candidate_is_transitional", "nvidia-dkms-590-open")
+    assert "nvidia-kernel-source-590-open" in problem["message"] and "nvidia-dkms-595-open" in problem["message"]
+
+
 def test_a_build_of_another_origin_is_replaced_by_the_stacks():
     packages = {"nvidia-dkms-580": installed("580.126.20-0ubuntu0.24.04.1", "x")}
     archive = dict(ARCHIVE, **{"nvidia-dkms-580": ["580.126.20-1ubuntu1", "580.126.20-0ubuntu0.24.04.1"]})
