@@ -9,7 +9,6 @@ checked: a key is trusted because its fingerprint, which covers all of its prima
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import os
 import re
@@ -20,7 +19,8 @@ BINARY, ARMOURED = "binary", "armoured"
 PUBLIC_KEY, MARKER, LIMIT = 6, 10, 1 << 20
 # What may lie in a file of public keys: signatures, keys, user ids and attributes, subkeys, trust, marker.
 _PACKETS = (2, PUBLIC_KEY, MARKER, 12, 13, 14, 17, 21)
-_BLOCK = re.compile(r"-----BEGIN PGP PUBLIC KEY BLOCK-----[ \t]*\n(?P<body>.*?)-----END PGP PUBLIC KEY BLOCK-----", re.DOTALL)
+_BEGIN, _END = "-----BEGIN PGP PUBLIC KEY BLOCK-----", "-----END PGP PUBLIC KEY BLOCK-----"
+_BOM = b"\xef\xbb\xbf"
 
 
 class NoKey(ValueError):
@@ -29,10 +29,13 @@ class NoKey(ValueError):
 
 def dearmor(content):
     """The binary form of keys in either form, bytes to bytes. Raises NoKey."""
+    if content.startswith(_BOM):
+        content = content[len(_BOM):]
     if content[:1] and content[0] & 0x80:
         return content
-    text = content.decode("utf-8", "replace").replace("\r\n", "\n")
-    blocks = [match.group("body") for match in _BLOCK.finditer(text)]
+    # Text before the last beginning is not of this block; a search by expression would try every one of them.
+    parts = content.decode("utf-8", "replace").replace("\r\n", "\n").split(_END)[:-1]
+    blocks = [part.rpartition(_BEGIN)[2] for part in parts if _BEGIN in part]
     if not blocks:
         raise NoKey("there is no block of a public key in it")
     return b"".join(_decoded(block) for block in blocks)
@@ -41,16 +44,18 @@ def dearmor(content):
 def _decoded(body):
     # Headers ("Version: ...") end with an empty line, which may be missing where there are none.
     lines = body.split("\n")
-    while lines and (not lines[0].strip() or ": " in lines[0]):
+    while lines and (not lines[0].strip() or re.match(r"[\w-]+:", lines[0])):
         lines.pop(0)
     words = [line.strip() for line in lines if line.strip()]
     check = words.pop()[1:] if words and words[-1].startswith("=") and len(words[-1]) == 5 else None
     try:
         data = base64.b64decode("".join(words), validate=True)
-        if check is not None and int.from_bytes(base64.b64decode(check, validate=True), "big") != crc24(data):
-            raise NoKey("its checksum is wrong")
-    except binascii.Error as error:
+        said = None if check is None else int.from_bytes(base64.b64decode(check, validate=True), "big")
+    except ValueError as error:
+        # Also binascii.Error; for letters beyond ASCII it is the plain one.
         raise NoKey("its text is damaged: %s" % error) from error
+    if said is not None and said != crc24(data):
+        raise NoKey("its checksum is wrong")
     return data
 
 
@@ -130,7 +135,7 @@ def fingerprints(content):
 
 def _fingerprint(body):
     version = body[0] if body else None
-    if version == 4:
+    if version == 4 and len(body) < 1 << 16:
         # SHA-1 is what the format says, not a choice; it stands for a key, and is compared with a known one.
         return hashlib.sha1(b"\x99" + len(body).to_bytes(2, "big") + body, usedforsecurity=False).hexdigest().upper()
     if version == 6:

@@ -261,6 +261,7 @@ broken:
   returned: when the package manager failed
 """
 
+import http.client
 import os
 
 from ansible.module_utils.basic import AnsibleModule
@@ -277,7 +278,10 @@ def fetcher(module):
         answer, info = fetch_url(module, address, timeout=30)
         if info["status"] != 200 or answer is None:
             raise OSError("%s" % info["msg"])
-        return answer.read(repository_keys.LIMIT)
+        try:
+            return answer.read(repository_keys.LIMIT)
+        except http.client.HTTPException as error:
+            raise OSError("it ends too early: %r" % error) from error
     return fetch
 
 

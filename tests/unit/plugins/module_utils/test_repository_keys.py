@@ -72,6 +72,8 @@ def test_armour_is_gpgs_both_ways(gpg, kind):
     assert keys.dearmor(armoured.replace(b"\n", b"\r\n")) == binary
     headed = armoured.replace(b"BLOCK-----\n", b"BLOCK-----\nVersion: GnuPG v1\nComment: a: b\n", 1)
     assert keys.dearmor(b"words before it\n" + headed) == binary
+    # As an editor of Windows leaves it, and with a header that says nothing.
+    assert keys.dearmor(b"\xef\xbb\xbf" + headed.replace(b": a: b", b":")) == binary
     assert gpg("--dearmor", data=keys.enarmor(binary)) == binary
 
 
@@ -89,6 +91,10 @@ def test_both_packet_formats_are_read(gpg):
     lambda binary, armoured: armoured.replace(b"\n\n", b"\n\nAAAA", 1), lambda binary, armoured: armoured[:200],
     lambda binary, armoured: b"-----BEGIN PGP PUBLIC KEY BLOCK-----\n\n!!\n-----END PGP PUBLIC KEY BLOCK-----\n",
     lambda binary, armoured: bytes([0x80 | 5 << 2]) + b"\x01\x04", lambda binary, armoured: bytes([0xC0 | 6, 1, 3]),
+    lambda binary, armoured: b"\xc6\xff" + (1 << 16).to_bytes(4, "big") + b"\x04" * (1 << 16),
+    lambda binary, armoured: armoured.replace(b"\n\n", b"\n\n\xc3\xa4", 1),
+    # As much of it as is read of any file, in no time.
+    lambda binary, armoured: b"-----BEGIN PGP PUBLIC KEY BLOCK-----\n" * 28000,
 ])
 def test_what_is_no_key_is_refused(gpg, change):
     with pytest.raises(keys.NoKey):
@@ -104,6 +110,14 @@ def test_a_private_key_is_refused(gpg):
 def test_any_bytes_have_a_fingerprint_or_are_refused(data):
     try:
         keys.fingerprints(data)
+    except keys.NoKey:
+        pass
+
+
+@given(st.text(max_size=100))
+def test_any_text_in_a_block_has_a_fingerprint_or_is_refused(text):
+    try:
+        keys.fingerprints(("-----BEGIN PGP PUBLIC KEY BLOCK-----\n\n%s\n-----END PGP PUBLIC KEY BLOCK-----\n" % text).encode("utf-8"))
     except keys.NoKey:
         pass
 
