@@ -146,7 +146,6 @@ def plugin_problem(message):
     return {"code": "versionlock_plugin_missing", "name": PLUGIN, "message": message}
 
 
-
 def plugin_target(ask, system):
     """{name: version} of the version lock plugin where it has to be installed first; without it no lock has any effect. Raises Refused."""
     if not needs_plugin(ask, system):

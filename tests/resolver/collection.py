@@ -60,7 +60,10 @@ class Collection:
             patch.setattr(module, name, self._at(path))
         patch.setattr(acting.DkmsGuard.__init__, "__defaults__", (self._at(acting.DKMS_GUARD),))
         patch.setattr(pinning, "wait_for_lock", lambda: None)
-        patch.setattr(apt.Apt, "act", lambda ask, arguments: self._act(ask, arguments))
+        def act(ask, arguments):
+            return self._act(ask, arguments)
+
+        patch.setattr(apt.Apt, "act", act)
 
     def _at(self, path):
         return str(self.node.root.folder) + path

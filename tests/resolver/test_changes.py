@@ -41,7 +41,7 @@ class TestOnApt:
             made = ours.apply(need)
             assert {expected.upstream(one) for one in made.managed().values()} == {version}
             assert drivers(node.state) == {version}
-            assert MODULES["proprietary"] % version.split(".")[0] in node.state and "dkms" in node.root.base
+            assert MODULES["proprietary"] % version.split(".", maxsplit=1)[0] in node.state and "dkms" in node.root.base
             assert ours.due(need) == [] and ours.moves(made) == []
             first = first or dict(node.state)
         assert node.state == first

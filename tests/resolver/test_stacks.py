@@ -88,7 +88,7 @@ def completed(claim, system):
     given.setdefault("os", system)
     given.get("driver", {}).setdefault("source", "nvidia")
     missing = []
-    for _ in range(20):
+    for _round in range(20):
         try:
             return stacks.expand(given), missing
         except stacks.StackError as error:

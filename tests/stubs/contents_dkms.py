@@ -14,7 +14,7 @@ OPEN, PROPRIETARY = "Dual MIT/GPL", "NVIDIA"
 MAKEFILE = """\
 KERNEL_SOURCES ?= $(or $(SYSSRC),/lib/modules/$(or $(KERNEL_UNAME),$(shell uname -r))/build)
 modules clean:
-	$(MAKE) -C $(KERNEL_SOURCES) M=$(CURDIR) $@
+\t$(MAKE) -C $(KERNEL_SOURCES) M=$(CURDIR) $@
 """
 # dh_dkms's and rpm's own scripts do the same.
 _POSTINST = {"deb": """\

@@ -34,8 +34,8 @@ HEADER = """\
 
 def split_evr(version):
     """"3:580.126.20-1.el9" as ("3", "580.126.20", "1.el9"); no epoch: "". """
-    epoch, _, rest = version.rpartition(":")
-    upstream, _, release = rest.rpartition("-")
+    epoch, _colon, rest = version.rpartition(":")
+    upstream, _dash, release = rest.rpartition("-")
     return epoch, upstream, release
 
 

@@ -26,7 +26,8 @@ def test_the_node_decides_what_the_stack_leaves_open(state, flavour, kernel):
 
 
 @pytest.mark.parametrize("more, key", [
-    ({"modules": {"gdrdrv": "2.5"}}, "modules"), ({"expect": {"gpus": 8}}, "expect"), ({"driver": {"version": "550.163.01", "module": "prebuilt"}}, "driver.module"),
+    ({"modules": {"gdrdrv": "2.5"}}, "modules"), ({"expect": {"gpus": 8}}, "expect"),
+    ({"driver": {"version": "550.163.01", "module": "prebuilt"}}, "driver.module"),
     ({"kernel": {"release": "6.12.117+deb13-amd64", "package_version": "6.12.117-1", "cmdline": ["iommu=pt"]}}, "kernel.cmdline"),
 ])
 def test_what_nothing_acts_on_is_refused(more, key):

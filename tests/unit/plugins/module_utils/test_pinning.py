@@ -12,6 +12,7 @@ import pytest
 
 from ansible_collections.lockstep.gpu.plugins.module_utils import acting, apt, pinning
 
+
 def test_space_is_checked_before_anything_is_downloaded():
     rows = [{"name": "huge", "change": "install", "size": 1 << 60}]
     assert acting.check_space(rows, {})[0]["code"] == "space_low"

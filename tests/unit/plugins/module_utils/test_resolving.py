@@ -26,8 +26,11 @@ class FakeApt:
         return apt.existing(self.policies(names))
 
     def policies(self, names):
-        return {name: {"table": [{"version": version, "priority": -1 if (name, version) in self.away else 500, "installed": False, "origins": [{"uri": "http://a.example"}]}
-                                 for version in self.archive[name]]} for name in names if name in self.archive}
+        def row(name, version):
+            return {"version": version, "priority": -1 if (name, version) in self.away else 500, "installed": False,
+                    "origins": [{"uri": "http://a.example"}]}
+
+        return {name: {"table": [row(name, version) for version in self.archive[name]]} for name in names if name in self.archive}
 
     def pins(self):
         return self.users

@@ -106,10 +106,10 @@ def test_a_mirror_keeps_the_makers_key_unless_it_has_its_own():
     found = planned(UBUNTU,
                     {"cuda": {"url": "file:///srv/cuda", "suite": "./", "key": "/srv/key.asc",
                               "fingerprint": "0123 4567 89ab cdef 0123 4567 89ab cdef 0123 4567",
-                                      "options": {"Architectures": "amd64"}}})
+                              "options": {"Architectures": "amd64"}}})
     assert found["keys"][0] == {"path": "/usr/share/keyrings/lockstep-gpu-cuda.gpg", "key": "/srv/key.asc", "fingerprints": [PRINT]}
     assert stanzas(found["repositories"])[0] == {"Types": "deb", "URIs": "file:///srv/cuda/", "Suites": "./", "Architectures": "amd64",
-                                                "Signed-By": "/usr/share/keyrings/lockstep-gpu-cuda.gpg"}
+                                                 "Signed-By": "/usr/share/keyrings/lockstep-gpu-cuda.gpg"}
 
 
 @pytest.mark.parametrize("system", ["ubuntu-24.04", "rocky-9"])
