@@ -128,7 +128,7 @@ install_ground() {
 }
 
 repository() {
-  printf '[%s]\nname=%s (stub)\nbaseurl=file:///srv/repos/%s\nenabled=1\ngpgcheck=1\nrepo_gpgcheck=1\ngpgkey=file:///srv/repos/key.asc\n' "$1" "$1" "$2"
+  printf '[%s]\nname=%s (stub)\nbaseurl=file:///srv/repos/%s\nenabled=1\ngpgcheck=1\ngpgkey=file:///srv/repos/key.asc\n' "$1" "$1" "$2"
 }
 
 if [ "$kind" = imitation ]; then imitate; else install_ground; fi

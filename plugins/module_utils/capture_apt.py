@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
 import re
@@ -19,6 +20,7 @@ _ASKED = re.compile(
 # A branch in the name: such a package may have become one that only leads to another.
 _BRANCHED = re.compile(r"(?:lib)?(?:nvidia|cuda)-.*-\d{3}(?:-.*)?")
 _MOST = 400
+STATUS = "/var/lib/dpkg/status"
 
 
 def apt_conf(root):
@@ -28,9 +30,11 @@ def apt_conf(root):
 
 
 def installed(root):
-    """Names of installed packages that may belong to a product, from dpkg's status file."""
+    """Names of installed packages that may belong to a product, from dpkg's status file. Raises Absent on a system without dpkg."""
     names, name = [], None
-    for line in capture.read(root, "/var/lib/dpkg/status", limit=64 * 1024 * 1024).splitlines():
+    if not os.path.exists(capture.inside(root, STATUS)):
+        raise capture.Absent(errno.ENOENT, os.strerror(errno.ENOENT), STATUS)
+    for line in capture.read(root, STATUS, limit=64 * 1024 * 1024).splitlines():
         if line.startswith("Package: "):
             name = line[9:].strip()
         elif line.startswith("Status: ") and line.endswith(" installed") and name and _ASKED.fullmatch(name):

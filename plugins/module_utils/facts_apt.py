@@ -44,14 +44,14 @@ def section(reader):
       old, origin}], error}. version: the one that the package would get, None for a removed one; old: the one that it has;
       None where nothing tells. origin: archive or repository, in the tool's words. error: why it would not do it.
     """
-    policy = reader.parsed("apt_policy", parse_apt_archive.parse_policy) or {}
+    policy = reader.parsed("apt_policy", parse_apt_archive.parse_policy, absent=None) or {}
     results = [value for name in _RESULTS for value in [reader.told(name, _result)] if value and ("failed" in value or name in _RESULTS[:2])]
     result = next((value for value in results if "failed" in value), None)
     run, plan = _runs(reader, results)
     part = {
         "policy": policy.get("packages"), "policy_sources": policy.get("sources"), "policy_pinned": policy.get("pinned"),
         "madison": reader.parsed("apt_madison", parse_apt_archive.parse_madison),
-        "show": reader.parsed("apt_show", parse_apt_archive.parse_show),
+        "show": reader.parsed("apt_show", parse_apt_archive.parse_show, absent=None),
         "history": reader.parsed("apt_history", parse_apt_actions.parse_history, absent=[]),
         "unattended": reader.parsed("unattended_upgrades", parse_apt_actions.parse_unattended, absent=None),
         # Words that are no result are a transcript.

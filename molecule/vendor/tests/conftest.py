@@ -25,6 +25,8 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(items):
+    # What the run left is looked at before anything is changed.
+    items.sort(key=lambda item: item.path.name != "test_exact.py")
     for item in items:
         if item.get_closest_marker("many") and not os.environ.get("LOCKSTEP_ALL"):
             item.add_marker(pytest.mark.skip(reason="make test-all"))
@@ -79,11 +81,7 @@ class Node:
 
     def refresh(self):
         """Read the repositories anew, as a timer of the system would."""
-        self.output("rm -rf /var/cache/dnf" if self.rpm else "sh -c 'rm -rf /var/lib/apt/lists && apt-get -q update'")
-
-    def load(self, version):
-        """Let the machine below the container have this driver loaded (tests/stubs/c/stub.h); None: none."""
-        self.output("rm -f /run/lockstep-gpu-driver" if version is None else "sh -c 'echo %s > /run/lockstep-gpu-driver'" % version)
+        self.output("sh -c 'rm -rf /var/cache/dnf && dnf -qy makecache'" if self.rpm else "sh -c 'rm -rf /var/lib/apt/lists && apt-get -q update'")
 
     def bystander(self, version):
         """Somebody's own repository offers one package at this version; the first time it is made known to the node, and installed."""
@@ -138,7 +136,6 @@ class Node:
     def candidate(self, name):
         """The version at which a package would be installed now; None where it would not."""
         if not self.rpm:
-            self.output("apt-get -q update")
             return re.search(r"Candidate: (\S+)", self.output("apt-cache policy " + name)).group(1)
         text = self.host.run("dnf --assumeno install " + name).stdout
         found = re.search(r"^ %s +\S+ +(\S+) +\S+ " % re.escape(name), text, re.MULTILINE)
@@ -147,7 +144,7 @@ class Node:
     def locked(self):
         """What cannot move by the package manager's own word: holds of apt, version locks of dnf (names)."""
         if self.rpm:
-            text = self.output("dnf -q versionlock list")
+            text = self.output("dnf -qy versionlock list")
             return {re.sub(r"-\d+:[^-]+-[^-]+$", "", line) for line in text.splitlines()}
         return set(self.output("apt-mark showhold").split())
 

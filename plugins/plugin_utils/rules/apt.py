@@ -159,7 +159,9 @@ def _forbidden(ctx: Context) -> t.Iterator[Hit]:
 def locked_version_gone_from_archive(ctx: Context) -> t.Iterator[Hit]:
     """An archive of the node has the claimed version of each package that is asked for."""
     renamed = {old for old, _new, _source in renames(ctx)}
-    listed_names = {name for name in claimed.manager(ctx).get("available") or {} if not claimed.of_one_kernel(name)}
+    # A stream has the modules of its own flavour only; the others that are listed are of other branches.
+    listed_names = {name for name in claimed.manager(ctx).get("available") or {}
+                    if not claimed.of_one_kernel(name) and not claimed.other_module(ctx, name)}
     for name in sorted({*apt_archive.policies(ctx), *(claimed.manager(ctx).get("madison") or {}), *listed_names}):
         of = claimed.product(ctx, name)
         lock, there = claimed.locked(ctx, of), claimed.offered(ctx, name) or []

@@ -194,6 +194,13 @@ def other_flavour(ctx: Context, row: Row) -> bool:
         branch_in(ctx, one) is not None or modules or {one, other} <= {"nvidia-open", "cuda-drivers", "nvidia-driver", "nvidia-driver-open"})
 
 
+def other_module(ctx: Context, name: str) -> bool:
+    """Whether a package brings the module in the flavour that the claim's driver does not have: kmod-nvidia-open-dkms for a V100."""
+    flavour = ctx.driver.get("flavour") or "auto"
+    return bool(re.fullmatch(r"(kmod-nvidia|nvidia-(kernel|dkms))-.*", name)) and flavour != "auto" and (
+        bool(re.search(r"-open(-|$)", name)) != (flavour == "open")) and not re.search(r"-(common|support|source)(-|$)", name)
+
+
 def other_maker(*names: str) -> bool:
     """Whether some of several RPM packages are RPM Fusion's and some NVIDIA's own: the names tell."""
     return len({bool(re.match(r"(xorg-x11-drv|akmod)-nvidia", name)) for name in names}) > 1

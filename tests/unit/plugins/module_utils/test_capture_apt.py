@@ -50,6 +50,12 @@ def test_nothing_is_asked_about_nothing(tmp_path):
     assert capture_apt.policy(str(tmp_path), "/bin") == "" and capture_apt.show(str(tmp_path), "/bin") == ""
 
 
+@pytest.mark.parametrize("ask", [capture_apt.policy, capture_apt.show])
+def test_a_system_without_dpkg_has_no_answer(tmp_path, ask):
+    with pytest.raises(capture.Absent):
+        ask(str(tmp_path), "/bin")
+
+
 def test_only_the_files_that_apt_reads(tmp_path):
     folder = tmp_path / "etc/apt/apt.conf.d"
     with pytest.raises(capture.Absent):

@@ -240,3 +240,11 @@ def test_ansible_quotes_dnf():
     said = ('{"changed": false, "msg": "Depsolve Error occurred: \\n Problem: conflicting requests\\n  - package nvidia-settings-3:580.65.06-1.el10.x86_64 '
             'from cuda is filtered out by modular filtering", "rc": 1}')
     assert [row["subject"] for row in found("module_stream_not_enabled", {}, ansible_result=Observation(1, said))] == ["nvidia-driver"]
+
+
+@pytest.mark.parametrize("flavour, gone", [("proprietary", []), ("open", ["kmod-nvidia-open-dkms=550.54.15"])])
+def test_modules_of_the_other_flavour_are_not_missed(flavour, gone):
+    offered = ("Available Packages\nnvidia-driver-cuda.x86_64    3:550.54.15-1.el9    cuda\nkmod-nvidia-latest-dkms.x86_64    3:550.54.15-1.el9    cuda\n"
+               "kmod-nvidia-open-dkms.x86_64    3:560.35.03-1.el9    cuda\n")
+    hits = found("locked_version_gone_from_archive", {"driver": "550.54.15", "flavour": flavour}, dnf_repoquery=offered)
+    assert [row["subject"] for row in hits] == gone
