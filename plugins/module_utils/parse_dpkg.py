@@ -30,7 +30,7 @@ _SOURCES = re.compile(
     r"|rdma-core|(mlnx|doca|ofed|knem|kernel-mft|gdrcopy|gdrdrv|datacenter-gpu-manager).*|dkms|glx-(alternatives|diversions)")
 _NAMES = re.compile(
     r".*nvidia.*|.*cuda.*|libnccl.*|libcu(blas|fft|rand|solver|sparse|pti|inj|file|obj).*|libnpp.*"
-    r"|libnv(blas|fatbin|jitlink|jpeg|ptxcompiler|rtc|toolsext|vm|ml|infer|sdm|optix).*|nvlsm|nvlink\d.*|nsight-.*|gds-tools-.*"
+    r"|libnv(blas|fatbin|jitlink|jpeg|ptxcompiler|rtc|toolsext|vm|ml|infer|sdm|optix).*|nvlsm|nvlink\d.*|nsight-.*|gds-tools-.*|cccl-\d.*"
     r"|linux-(image|headers|modules|kbuild|objects|signatures)-.*"
     r"|rdma-core|ibverbs-.*|libibverbs.*|librdmacm.*|libmlx\d.*|(iser|isert|srp|mlx\w*)-(dkms|modules.*)|mft(-.*)?|gcc-\d+|clang-\d+")
 _NAME = r"[a-z0-9][a-z0-9.+-]*(?::[a-z0-9-]+)?"

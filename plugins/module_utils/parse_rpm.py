@@ -43,7 +43,7 @@ _32_BIT = ("i386", "i486", "i586", "i686")
 INTERESTING = re.compile(
     r".*(nvidia|cuda|nccl|mlnx|doca|ofed|knem|gdrcopy|cudnn|cutensor|infiniband|ibverbs|rdma|mlx\d|openmpi|perftest).*"
     r"|kernel([-\d].*)?|kmod-.*|akmod.*|dkms.*|datacenter-gpu-manager.*|lib(cu|npp|nv)\w*(-devel)?-\d+-\d+|nsight-.*|gds-tools-.*"
-    r"|nvlsm|libnvsdm.*|nvlink5.*|mft.*|mstflint"
+    r"|cccl-\d.*|nvlsm|libnvsdm.*|nvlink5.*|mft.*|mstflint"
     r"|ib(utils|sim|acm|dump).*|ucx.*|hcoll|sharp|libfabric.*|efa.*|gcc(-toolset.*)?|gcc-toolset.*|devtoolset.*|clang|podman|docker.*|containerd.*"
     r"|runc|egl-.*|libvdpau|xorg-x11-nvidia.*|xorg-x11-drv-nvidia.*|G0\d-.*|systemd-networkd|grub2-tools.*|grubby|dracut|mokutil|rpm|glibc")
 

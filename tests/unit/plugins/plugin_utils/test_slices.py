@@ -299,7 +299,7 @@ def test_patterns_become_words(pattern, expected):
     (rocky(release="10", stream="580-open"), {}, ["'driver'", "stream 580-open"]),
     (rocky(release="10", module="precompiled", flavour="proprietary"), {}, ["'driver'", "module precompiled"]),
     (dict(ubuntu(), cuda="12.8.9"), {}, ["cuda.versions", "12.8.9", "compat/cuda_components.yml", "12.8.0"]),
-    (dict(ubuntu(), cuda="13.3.1"), {}, ["compat/cuda_components.yml", "12.8.0"]),
+    (dict(ubuntu(), cuda="14.0.0"), {}, ["compat/cuda_components.yml", "11.8.0"]),
     (dict(ubuntu(), nccl="2.25.1"), {}, ["nccl.cuda", "is missing", "candidates", "12.8"]),
     ({"os": "ubuntu-22.04", "ofed": {"provider": "doca", "version": "25.10-1.7.1"}}, {}, ["ofed.doca", "is missing"]),
     ({"os": "ubuntu-22.04", "ofed": {"provider": "inbox", "version": "39.0"}, "dcgm": "4.4.2"}, {}, ["dcgm.cuda", "12, 13"]),
