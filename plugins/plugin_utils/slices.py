@@ -183,7 +183,9 @@ def cuda_parts(release, profile, tail):
     names["cuda-toolkit-%s-config-common" % series] = release["config"]
     # What a release is called comes first: its version stands for the component.
     first = [name for name in ("cuda-toolkit-" + series, "cuda-libraries-" + series, "cuda-cudart-" + series) if name in names][:1]
-    return [{"name": name, "version": re.escape(names[name]) + "-.+", "optional": False}
+    # RPMs of Nsight Systems have the build behind the version (474_253236389321v0); CUPTI's headers are in no rpm of their own.
+    return [{"name": name, "version": re.escape(names[name]) + ("(_[^-]+)?" if name in release["whole"] else "") + "-.+",
+             "optional": name == "cuda-cupti-devel-" + series}
             for name in sorted(names, key=lambda name: (name not in first, name))]
 
 

@@ -185,8 +185,19 @@ def test_the_parts_of_a_release_are_what_its_metapackage_asks_for_at_least():
         row = next((row for (one, have), row in rows.items() if one == name and have.rpartition("-")[0] == version), None)
         todo += row.relations.get("depends", []) if row else []
     shared = {"cuda-toolkit-config-common", "cuda-toolkit-12-config-common"}
-    ours = {name: slices.readable(pattern).rpartition("-")[0] for name, pattern in asked(dict(ubuntu(), cuda="12.8.0"), "cuda").items()}
+    ours = {name: slices.readable(pattern.replace("(_[^-]+)?", "")).rpartition("-")[0]
+            for name, pattern in asked(dict(ubuntu(), cuda="12.8.0"), "cuda").items()}
     assert ours == {name: version for name, version in floors.items() if name not in shared}
+
+
+def test_rpms_of_nsight_systems_have_a_build_and_those_of_cupti_no_headers():
+    part = part_of(dict(rocky(), cuda="12.8.0"), "cuda")
+    ask = {request["name"]: request for request in part["requests"]}
+    nsight = next(ask[name] for name in ask if name.startswith("nsight-systems-"))
+    version = slices.readable(nsight["version"].partition("(")[0])
+    assert all(re.fullmatch(nsight["version"], version + end) for end in ("-1", "_243335121308v0-0"))
+    assert not re.fullmatch(nsight["version"], version + "1-1")
+    assert [name for name, request in ask.items() if request["optional"]] == ["cuda-cupti-devel-12-8"]
 
 
 def test_several_releases_lie_side_by_side():
