@@ -81,28 +81,28 @@ class Collection:
             raise CommandError(argv, done.returncode, done.stdout, done.stderr)
         return Result(done.returncode, done.stdout, done.stderr)
 
-    def step(self, need, sources=None):
-        """pinned_packages' one call. sources: text of our own sources file."""
+    def step(self, need, sources=None, keys=()):
+        """pinned_packages' one call. sources: text of our own sources file, keys: those that it names."""
         return pinned_node.Node(self.run, {
-            "slices": need["slices"], "only": None, "repositories": sources, "alternatives": {}, "closure": None, "removed": []}, pinning)
+            "slices": need["slices"], "only": None, "repositories": sources, "keys": list(keys), "alternatives": {}, "closure": None, "removed": []}, pinning)
 
-    def resolve(self, need, sources=None):
+    def resolve(self, need, **more):
         """The Closure of what a stack needs. Raises acting.Refused."""
-        call = self.step(need, sources)
+        call = self.step(need, **more)
         call.resolve()
         return Closure(call.rows, call.removed)
 
-    def apply(self, need, sources=None):
+    def apply(self, need, **more):
         """Resolve and apply; the Closure. Raises acting.Refused or acting.PackageError."""
-        call = self.step(need, sources)
+        call = self.step(need, **more)
         call.resolve()
         if call.actions():
             call.apply()
         return Closure(call.rows, call.removed)
 
-    def due(self, need, sources=None):
+    def due(self, need, **more):
         """What a second run would do: its actions, [] on a converged node."""
-        call = self.step(need, sources)
+        call = self.step(need, **more)
         call.resolve()
         return call.actions()
 

@@ -4,13 +4,15 @@
 """Every stack that the collection ships for these distributions, and every claim of the catalogue: exact packages, or what is missing."""
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 
 import pytest
 
 import expected
 from ansible_collections.lockstep.gpu.plugins.plugin_utils import knowledge, plan, stack as stacks
-from collection import H100, V100, need_of
+from collection import B200, H100, V100, need_of
 
 SERVED = {
     "ubuntu-22.04": ("ubuntu2204-cuda", "ubuntu2204-archive", "container-toolkit-deb"),
@@ -60,6 +62,29 @@ def test_a_stack_is_exact(name, apt_node, dnf_node, on):
         for request in part["requests"]:
             assert request["optional"] or re.fullmatch(request["version"], made.managed()[request["name"]]), request
     assert ours.due(need) == [] and ours.moves(made) == []
+
+
+def deb_of(name, version, folders):
+    """The file of a package, in whichever repository it is."""
+    found = [path for folder in folders.values() for path in sorted(folder.glob("%s_%s_*.deb" % (name, version.rpartition(":")[2])))]
+    assert found, (name, version)
+    return str(found[0])
+
+
+@pytest.mark.parametrize("name", [name for name in of_vendors() if not name.startswith("rocky")])
+def test_its_files_do_not_collide(name, apt_node, on, tmp_path):
+    """The real dpkg unpacks the whole closure into an empty root folder."""
+    stack = without_kernel_of_debian(stacks.expand(name))
+    node = node_for(stack, apt_node, None)
+    made = on(node).resolve(need_of(stack, gpus=[B200], nvswitches=2))
+    root = tmp_path / "unpacked"
+    for folder in ("var/lib/dpkg/info", "var/lib/dpkg/updates"):
+        (root / folder).mkdir(parents=True)
+    (root / "var/lib/dpkg/status").write_text("", encoding="ascii")
+    debs = [deb_of(package, version, node.root.repos) for package, version in made.changes().items()]
+    done = subprocess.run(["dpkg", "--root=%s" % root, "--force-not-root", "--force-script-chrootless", "--force-depends", "--unpack", *debs],
+                          capture_output=True, text=True, check=False, env=dict(os.environ, LC_ALL="C"))
+    assert done.returncode == 0 and "trying to overwrite" not in done.stderr, done.stderr[-2000:]
 
 
 def for_any_gpu():
