@@ -104,7 +104,8 @@ def _expand_mapping(value: t.Any, exact: bool, facts: knowledge.Facts) -> t.Dict
     if manager is not None:
         if given.get("fabric") is not None:
             raise StackError("fabric_manager", "say it once: here or under 'fabric'", code="stack_invalid")
-        given["fabric"] = manager
+        # Without fabric manager there may be other parts; without a fabric there are none.
+        given["fabric"] = {"manager": manager} if manager == "none" else manager
     result: t.Dict[str, t.Any] = {}
     known = COMPONENTS if exact else {**COMPONENTS, **claim_schema.FIELDS}
     for key, component in given.items():
@@ -167,6 +168,9 @@ def _long_form(key: str, value: t.Any, exact: bool, facts: knowledge.Facts) -> t
         if not match:
             raise StackError(key, "'%s' is not a distribution with its release" % value, _systems(facts), code="stack_invalid")
         return {"id": match.group(1), "release": match.group(2)}
+    if key == "fabric" and value == "none":
+        # Said of the whole of it, not of fabric manager alone.
+        return dict.fromkeys(COMPONENTS["fabric"], value)
     return {SHORT_KEY[key]: value}
 
 

@@ -48,6 +48,12 @@ def test_short_strings_become_the_long_form():
     }
 
 
+def test_no_fabric_is_none_of_its_parts():
+    assert stack.expand(dict(BASE, fabric="none"))["fabric"] == dict.fromkeys(("manager", "imex", "nscq", "nvlsm"), "none")
+    for one in ({"fabric": {"manager": "none"}}, {"fabric_manager": "none"}):
+        assert stack.expand(dict(BASE, **one))["fabric"] == {"manager": "none", "imex": "auto", "nscq": "auto", "nvlsm": "auto"}
+
+
 def test_other_spellings_mean_the_same():
     one = stack.expand(dict(BASE, driver={"version": "550.163.01", "flavor": "open"}, fabricmanager="550.163.01"))
     other = stack.expand(dict(BASE, driver={"version": "550.163.01", "flavour": "open"}, fabric={"manager": "550.163.01"}))
