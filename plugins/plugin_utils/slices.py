@@ -206,9 +206,20 @@ def plain_requests(component, stack, row, kernel):
         if version:
             values["version"] = version
         raw = patterns(component, values)
-        found += [{"name": fill(ask["name"], values), "version": fill(ask["version"], values, raw), "optional": bool(ask.get("optional"))}
+        found += [{"name": fill(ask["name"], values), "version": revised(component, stack, ask, fill(ask["version"], values, raw)),
+                   "optional": bool(ask.get("optional"))}
                   for ask in row["requests"] if (ask.get("part") is None or ask["part"] in parts) and (ask.get("given") is None or values.get(ask["given"]))]
     return found
+
+
+def revised(component, stack, ask, pattern):
+    """A request's pattern with the package revision that the stack names, where it names one. Raises PlanError for what is none: 1.18.0-rc.1."""
+    version, dash, revision = (stack[component].get("version") or "").partition("-")
+    if component not in ("dcgm", "container_toolkit") or not dash or ask.get("given"):
+        return pattern
+    if not re.fullmatch(r"\d[\w.+]*", revision):
+        raise PlanError("stack key '%s.version': '-%s' is no package revision; candidates: %s, %s-1" % (component, revision, version, version))
+    return re.sub(r"(-\.\+|\(-\.\+\)\?)$", lambda _match: "-" + re.escape(revision), pattern)
 
 
 def names_asked(component, stack, facts, row, kernel):
