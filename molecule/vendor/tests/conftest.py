@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import pathlib
@@ -16,6 +17,10 @@ import expected
 import pytest
 
 ROOT = pathlib.Path(os.environ["MOLECULE_PROJECT_DIRECTORY"])
+FOREIGN = {
+    "deb": ("/etc/apt/sources.list.d/foreign.sources", "Types: deb\nURIs: file:/srv/repos/foreign\nSuites: ./\nSigned-By: /srv/repos/key.gpg\n"),
+    "rpm": ("/etc/yum.repos.d/foreign.repo", "[foreign]\nname=foreign\nbaseurl=file:///srv/repos/foreign\ngpgcheck=1\ngpgkey=file:///srv/repos/key.asc\n"),
+}
 REPORTS = ROOT / ".lockstep" / "molecule"
 
 
@@ -83,23 +88,25 @@ class Node:
         """Read the repositories anew, as a timer of the system would."""
         self.output("sh -c 'rm -rf /var/cache/dnf && dnf -qy makecache'" if self.rpm else "sh -c 'rm -rf /var/lib/apt/lists && apt-get -q update'")
 
-    def bystander(self, version):
-        """Somebody's own repository offers one package at this version; the first time it is made known to the node, and installed."""
-        day = "bystander-%s-%s" % ("rpm" if self.rpm else "deb", version)
-        subprocess.run([sys.executable, "molecule/vendor/files/bystander.py", "rpm" if self.rpm else "deb", version, ".lockstep/stubs/%s/bystander" % day],
-                       cwd=ROOT, check=True)
-        self.links(day, ["bystander"])
-        if self.host.file("/etc/lockstep-bystander").exists:
-            return
-        if self.rpm:
-            self.output("sh -c \"printf '[bystander]\\nname=bystander\\nbaseurl=file:///srv/repos/bystander\\ngpgcheck=1\\n"
-                        "gpgkey=file:///srv/repos/key.asc\\n' > /etc/yum.repos.d/bystander.repo\"")
-            self.output("dnf -y install lockstep-bystander")
-        else:
-            self.output("sh -c \"printf 'Types: deb\\nURIs: file:/srv/repos/bystander\\nSuites: ./\\nSigned-By: /srv/repos/key.gpg\\n'"
-                        " > /etc/apt/sources.list.d/bystander.sources\"")
-            self.output("sh -c 'apt-get -q update && apt-get -y -q install lockstep-bystander'")
-        self.output("touch /etc/lockstep-bystander")
+    def foreign(self, **packages):
+        """Somebody's own repository, which the node knows from now on, offers these packages at these versions and no others."""
+        kind = "rpm" if self.rpm else "deb"
+        named = ["%s=%s" % (name.replace("_", "-"), version) for name, version in sorted(packages.items())]
+        day = "foreign-%s-%s" % (self.platform, hashlib.sha256(repr(named).encode()).hexdigest()[:8])
+        subprocess.run([sys.executable, "molecule/vendor/files/bystander.py", kind, ".lockstep/stubs/%s/foreign" % day, *named], cwd=ROOT, check=True)
+        path, text = FOREIGN[kind]
+        self.output("sh -c 'printf \"%s\" > %s'" % (text.replace("\n", "\\n"), path))
+        self.links(day, ["foreign"])
+
+    def no_foreign(self):
+        """That repository is gone again."""
+        self.output("rm -f " + FOREIGN["rpm" if self.rpm else "deb"][0])
+        self.refresh()
+
+    def install(self, *words):
+        """Install packages by hand, as an owner would."""
+        self.output("dnf -y install %s" % " ".join(words) if self.rpm else
+                    "apt-get install -y -q --allow-downgrades --allow-change-held-packages %s" % " ".join(words))
 
     def gpus(self, kind):
         """Put other boards into the node."""
