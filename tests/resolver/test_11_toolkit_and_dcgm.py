@@ -108,3 +108,10 @@ class TestOurs:
         made = ours.apply(need)
         assert "datacenter-gpu-manager" in made.removed and set(made.managed().values()) == {"1:4.4.2-1"}
         assert ours.due(need) == [] and ours.moves(made) == []
+
+    @pytest.mark.parametrize("system", ["ubuntu-24.04", "rocky-9.6"])
+    def test_where_only_the_cuda_repository_has_the_toolkit(self, apt_node, dnf_node, on, system):
+        """The same builds lie in both: a site's one mirror suffices."""
+        node = apt_node("ubuntu2404-cuda") if system.startswith("ubuntu") else dnf_node("rhel9-cuda")
+        made = on(node).resolve(need_of({"os": system, "container_toolkit": "1.17.8"}))
+        assert made.managed() == expected.each(FOUR, "1.17.8-1")

@@ -72,8 +72,8 @@ def test_what_the_node_has_already_is_used_as_it_is(apt_node, on, repositories):
     folders = repositories(*IDS.values())
     node = apt_node("ubuntu2404-archive", *IDS.values())
     need, dummy = planned(node, folders)
-    own = [{"file": "/etc/apt/sources.list.d/cuda.list", "types": ["deb"], "uris": ["file:%s" % folders[name]], "suites": ["/"], "components": [], "enabled": True}
-           for name in IDS.values()]
+    own = [{"file": "/etc/apt/sources.list.d/cuda.list", "types": ["deb"], "uris": ["file:%s" % folders[name]], "suites": ["/"], "components": [],
+            "enabled": True} for name in IDS.values()]
     assert sources.vendors(need["repositories"], {"package_manager": {"sources": own}}) == ("", [])
     ours = on(node)
     made = ours.apply(need, sources="")
