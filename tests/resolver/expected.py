@@ -74,5 +74,6 @@ def toolkit_12_8_0(compiling="-dev"):
     cuda-toolkit-config-common and cuda-toolkit-12-config-common are shared with other releases, and not part of it.
     """
     names = {re.sub("-dev$", compiling, name) + "-12-8": version for version, words in TOOLKIT_12_8_0.items() for name in words.split()}
-    return dict(names, **{"cuda-toolkit-12-8-config-common": "12.8.57-1", "nsight-compute-2025.1.0": "2025.1.0.14-1",
-                          "nsight-systems-2024.6.2": "2024.6.2.225-246235244400v0"})
+    # The one part whose version has a word in it, which the two managers spell differently.
+    systems = "2024.6.2.225-246235244400v0" if compiling == "-dev" else "2024.6.2.225_246235244400v0-0"
+    return dict(names, **{"cuda-toolkit-12-8-config-common": "12.8.57-1", "nsight-compute-2025.1.0": "2025.1.0.14-1", "nsight-systems-2024.6.2": systems})
