@@ -40,6 +40,10 @@ def wanted(stack, facts, gpus=(), kernel=None, nvswitches=None, overrides=None):
     flavour = completed.flavour(stack, facts, gpus)
     stack = completed.whole(stack, facts, gpus, nvswitches)
     system = knowledge.distribution(facts, stack["os"]) or {}
+    arch = stack["os"].get("arch")
+    if arch and arch not in system.get("arch", [arch]):
+        raise PlanError("stack key 'os.arch': nothing is known about packages of %s for %s (compat/distributions.yml); candidates: %s" % (
+            stack["os"]["id"], arch, ", ".join(system["arch"])))
     found = {"slices": [], "alternatives": {}, "dkms": None, "modules": None, "kernel": (stack.get("kernel") or {}).get("release") or kernel or None,
              "archive": [], "repositories": [], "manager": "dnf" if system.get("package_manager") == "dnf" else "apt", "remarks": [], "flavour": flavour}
     needs = []

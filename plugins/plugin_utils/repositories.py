@@ -46,7 +46,7 @@ def chosen(needs, system, facts, overrides):
         row = next((row for row in facts["repositories"]["repositories"] if row["id"] == name and package_sets.same_system(row["when"], system)), None)
         if row is None:
             raise PlanError("compat/repositories.yml: has no repository '%s' for %s %s" % (name, system.get("id"), system.get("release")))
-        words = dict(values, arch=row["arch"].get(system.get("arch") or "x86_64", ""), release=str(system.get("release")))
+        words = dict(values, arch=row["arch"].get(system.get("arch") or "x86_64", ""), release=".".join(str(system.get("release")).split(".")[:2]))
         url = own.get("url") or fill(row["url"], words)
         # A mirror of the same repository has the same maker, and so the same key.
         found[name] = {

@@ -72,6 +72,16 @@ def test_a_release_of_doca_is_a_repository():
     assert found["keys"][0]["key"].endswith("/3.2.1/ubuntu22.04/x86_64/doca_keyring.gpg")
 
 
+def test_a_point_release_has_its_releases_folder():
+    value = dict(DOCA, os={"id": "ubuntu", "release": "22.04.5", "arch": "x86_64"})
+    assert "/doca/3.2.1/ubuntu22.04/x86_64/" in planned(value)["repositories"]
+
+
+def test_an_architecture_without_packages_is_refused():
+    with pytest.raises(plan.PlanError, match="stack key 'os.arch'.*candidates: x86_64"):
+        planned(dict(UBUNTU, os={"id": "ubuntu", "release": "24.04", "arch": "aarch64"}))
+
+
 @pytest.mark.parametrize("uri", [CUDA % "ubuntu2404", (CUDA % "ubuntu2404").rstrip("/"), (CUDA % "ubuntu2404").upper()])
 def test_a_source_of_the_nodes_own_is_used_and_not_doubled(uri):
     found = planned(UBUNTU, sources=[entry(uri)])

@@ -236,3 +236,14 @@ def test_a_combination_that_is_known_to_fail():
     row = found({"gpus": gpus(B200)}, stack)[0]
     assert (row["code"], row["verdict"]) == ("fabric_not_completed", "blocked") and "ib_core" in row["message"] and row["source"]
     assert found({"gpus": gpus(B200)}, dict(stack, ofed={"provider": "inbox"})) == [] and found({"gpus": gpus(H100)}, stack) == []
+
+
+def test_a_stack_that_names_no_fabric_does_not_strand_the_one_that_is_there():
+    """What it does not name is left alone, so that the two would differ after the run."""
+    other = {"driver": {"version": "580.126.20", "flavour": "open"}}
+    one = [("fabric_manager_version_would_differ", "535.183.01 / 580.126.20", "blocked")]
+    codes = {"fabric_manager_version_would_differ"}
+    assert said(node(), other, codes, "install") == one and said(node(), other, codes, "audit") == []
+    assert said(node(), dict(other, fabric={"manager": "auto"}), codes, "install") == []
+    assert said(node(), {"driver": {"version": "535.183.01", "flavour": "open"}}, codes, "install") == []
+    assert said(node(packages=packages(libnvidia_compute_535="535.183.01-0ubuntu1")), other, codes, "install") == []
