@@ -4,10 +4,13 @@
 """Stub repositories, written once, and nodes on private roots that use them."""
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
+import os
 import pathlib
 import shutil
+import signal
 import sys
 import time
 
@@ -78,7 +81,13 @@ def dnf_node(tmp_path, repositories):
 
     def make(*ids, folders=None, **more):
         return DnfNode(tmp_path / ("node%d" % next(count)), dict(folders or repositories(*ids), **repositories("externals-rpm")), **more)
-    return make
+    yield make
+    # dnf's keyrings start agents, which live as long as their folders.
+    for command in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            words = command.read_bytes()
+            if words.startswith(b"gpg-agent") and str(tmp_path).encode() in words:
+                os.kill(int(command.parent.name), signal.SIGTERM)
 
 
 @pytest.fixture
