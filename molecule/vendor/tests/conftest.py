@@ -29,18 +29,10 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "many: too many or too long for CI; run by make test-all")
 
 
-def node_of(nodeid):
-    """The node that a test is for: [ansible://lockstep-el9-lock] is for the one that the inventory calls lockstep-el9."""
-    found = re.search(r"\[ansible://(lockstep-[^-\]]+(-nvidia)?)", nodeid)
-    return found.group(1) if found else "none"
-
-
 def pytest_collection_modifyitems(items):
     # What the run left is looked at before anything is changed.
     items.sort(key=lambda item: item.path.name != "test_exact.py")
     for item in items:
-        # One process for each node: its tests follow each other.
-        item.add_marker(pytest.mark.xdist_group(node_of(item.nodeid)))
         if item.get_closest_marker("many") and not os.environ.get("LOCKSTEP_ALL"):
             item.add_marker(pytest.mark.skip(reason="make test-all"))
 
@@ -168,8 +160,11 @@ class Node:
         return expected.PLATFORMS[self.platform]["kernel"]
 
     def module(self, kernel, field="version", name="nvidia"):
-        """A field of the module that modprobe would load into a kernel."""
+        """A field of the module that modprobe would load into a kernel; Debian's configuration leads from nvidia to another name."""
         shown = self.output("modprobe -S %s -n --show-depends %s" % (kernel, name))
+        other = re.search(r"install .*modprobe .*-i (\S+)", shown)
+        if other:
+            return self.module(kernel, field, other.group(1))
         path = re.findall(r"insmod (\S+)", shown)[-1]
         return self.output("modinfo -F %s %s" % (field, path)).strip()
 

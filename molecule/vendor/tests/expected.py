@@ -6,7 +6,8 @@
 PLATFORMS[platform]: kind of boards; vendor, the repositories that tests change; kernel, driver, licence of the module;
 packages: {name: version} of everything but CUDA's parts; parts: some of those, which a metapackage would not give;
 guarded: {name: version} of what comes later; added: the repositories that the run declares; the answers of libraries;
-library: one of the driver's; floats: what an owner may have moved; another patch level; versions of other branches.
+dkms: the module's name there, where it is not nvidia; library: one of the driver's; floats: what an owner may have moved;
+another patch level; versions of other branches.
 """
 
 from __future__ import annotations
@@ -94,8 +95,9 @@ PLATFORMS = {
             **each(DEBIAN_DRIVER, "580.126.20-1"), "nvidia-kernel-common": "20220217+3~deb12u1",
             **each("libnccl2 libnccl-dev", "2.25.1-1+cuda12.8"), **each(TOOLKIT, "1.18.2-1"), **each(DCGM4, "1:4.5.2-1")},
         "parts": CUDA_12_8,
-        "guarded": {**each("nvidia-open-580 nvidia-driver nvidia-settings", "580.126.20-1"),
-                    **each("nvidia-imex libnvsdm nvidia-fabricmanager", "580.126.20-1")},
+        "guarded": each("nvidia-driver nvidia-settings nvidia-imex libnvsdm nvidia-fabricmanager", "580.126.20-1"),
+        # Up to 580 the module has Debian's name.
+        "dkms": "nvidia-current-open",
         "cuda_driver_api": 13000, "nccl": 22501, "nvcc": "release 12.8, V12.8.61",
         "library": "libnvidia-cfg1", "floats": ("nvidia-modprobe", "610.43.02-1"), "patch_level": "580.178.04",
         "branches": ["535.161.08", "550.54.15", "570.133.20", "580.126.20"],

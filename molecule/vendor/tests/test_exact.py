@@ -64,15 +64,17 @@ def test_sources_are_signed_and_each_there_once(node, want):
     text = node.host.file("/etc/yum.repos.d/lockstep-gpu.repo" if node.rpm else "/etc/apt/sources.list.d/lockstep-gpu.sources").content_string
     checks = re.findall(r"^gpgcheck=1$", text, re.MULTILINE) if node.rpm else re.findall(r"^Signed-By: /", text, re.MULTILINE)
     addresses = re.findall(r"^(?:URIs: |baseurl=)(\S+?)/?$", text, re.MULTILINE)
-    assert sorted(addresses) == sorted(set(addresses)) and len(checks) == len(addresses)
+    suites = re.findall(r"^Suites: (\S+)$", text, re.MULTILINE) or [""] * len(addresses)
+    assert len(set(zip(addresses, suites))) == len(addresses) == len(suites) == len(checks)
     # Debian's own archive has further components for it.
     assert {address.rsplit("/", 1)[1] for address in addresses if address.startswith("file:")} == set(want["added"])
 
 
 def test_the_module_is_built_for_the_stacks_kernel_and_would_be_loaded(node, want):
-    assert re.search(r"^%s, %s, x86_64: installed" % (re.escape("nvidia/" + want["driver"]), re.escape(node.kernel())),
+    assert re.search(r"^%s, %s, x86_64: installed" % (re.escape("%s/%s" % (want.get("dkms", "nvidia"), want["driver"])), re.escape(node.kernel())),
                      node.output("dkms status"), re.MULTILINE)
-    for name in ("nvidia", "nvidia-uvm", "nvidia-modeset", "nvidia-drm", "nvidia-peermem"):
+    for suffix in ("", "-uvm", "-modeset", "-drm", "-peermem"):
+        name = want.get("dkms", "nvidia") + suffix
         assert node.module(node.kernel(), "version", name) == want["driver"]
         assert node.module(node.kernel(), "vermagic", name).split()[0] == node.kernel()
     assert node.module(node.kernel(), "license") == want["licence"]
