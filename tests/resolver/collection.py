@@ -60,6 +60,7 @@ class Collection:
             patch.setattr(module, name, self._at(path))
         patch.setattr(acting.DkmsGuard.__init__, "__defaults__", (self._at(acting.DKMS_GUARD),))
         patch.setattr(pinning, "wait_for_lock", lambda: None)
+
         def act(ask, arguments):
             return self._act(ask, arguments)
 
