@@ -21,19 +21,22 @@ FOREIGN = {
     "deb": ("/etc/apt/sources.list.d/foreign.sources", "Types: deb\nURIs: file:/srv/repos/foreign\nSuites: ./\nSigned-By: /srv/repos/key.gpg\n"),
     "rpm": ("/etc/yum.repos.d/foreign.repo", "[foreign]\nname=foreign\nbaseurl=file:///srv/repos/foreign\ngpgcheck=1\ngpgkey=file:///srv/repos/key.asc\n"),
 }
+IN_CI = ("ubuntu2404", "el9")
 REPORTS = ROOT / ".lockstep" / "molecule"
 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "platforms(*names): the platforms that a test is for")
     config.addinivalue_line("markers", "many: too many or too long for CI; run by make test-all")
+    config.addinivalue_line("markers", "everywhere: on every platform also in CI; others run there on one with apt and one with dnf")
 
 
 def pytest_collection_modifyitems(items):
     # What the run left is looked at before anything is changed.
     items.sort(key=lambda item: item.path.name != "test_exact.py")
     for item in items:
-        if item.get_closest_marker("many") and not os.environ.get("LOCKSTEP_ALL"):
+        here = item.get_closest_marker("everywhere") or any("lockstep-" + name in item.nodeid for name in IN_CI) or "lockstep-" not in item.nodeid
+        if (item.get_closest_marker("many") or not here) and not os.environ.get("LOCKSTEP_ALL"):
             item.add_marker(pytest.mark.skip(reason="make test-all"))
 
 

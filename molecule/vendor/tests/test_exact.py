@@ -7,6 +7,10 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
+pytestmark = pytest.mark.everywhere
+
 # Names that belong to NVIDIA's and the kernel's products, by hand: whatever of them is there, the list must have. CUDA's parts,
 # some sixty, are looked at by themselves.
 OURS = re.compile(r"(lib)?nvidia-.+|libnvsdm.*|libnccl.*|libcuda\d*|libcudadebugger.*|libxnvctrl.*|cuda-drivers.*|nvlsm|nvlink5.*|kmod-nvidia-.+"

@@ -6,6 +6,9 @@
 from __future__ import annotations
 
 import expected
+import pytest
+
+pytestmark = pytest.mark.everywhere
 
 
 def test_there_and_back(changed, want):

@@ -7,6 +7,10 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
+pytestmark = pytest.mark.everywhere
+
 
 def test_only_the_bystander_moves(node, want):
     node.foreign(lockstep_bystander="1.0-1")
