@@ -205,9 +205,10 @@ def transitional(slices, rows, metadata):
 
 
 def strangers_of(slices, packages, policies):
-    """Installed packages whose version comes from an origin that a slice keeps away; away() pins have to be set."""
-    away = apt.kept_away(policies)
-    return {name for name in away if apt_pins.is_away(slices, name) and closure.version_of(packages.get(name)) in away[name]}
+    """Installed packages whose version comes from an origin that a slice keeps away, and from no other; away() pins have to be set."""
+    away, there = apt.kept_away(policies), apt.existing(policies)
+    have = {name: closure.version_of(packages.get(name)) for name in away}
+    return {name for name in away if apt_pins.is_away(slices, name) and have[name] in away[name] and have[name] not in there.get(name, [])}
 
 
 def staying(rows, strangers):

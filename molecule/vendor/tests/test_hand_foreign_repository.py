@@ -28,7 +28,7 @@ def test_nothing_comes_from_it_and_what_was_forced_is_put_right(foreign, want, n
     assert foreign.packages() == before
     name = want["library"]
     if foreign.rpm:
-        foreign.output("dnf -y --disableplugin=versionlock install %s" % name)
+        foreign.output("sh -c 'rpm -U --nodeps /srv/repos/foreign/*.rpm'")
     else:
         foreign.output("sh -c 'rm /etc/apt/preferences.d/lockstep-gpu.pref && apt-get -q update'")
         foreign.output("sh -c 'apt-get -o dir::cache::archives=/tmp download %s=999.1-1 && dpkg -i --force-all ./*999.1-1*.deb && rm ./*.deb'" % name)

@@ -195,6 +195,17 @@ def test_a_package_of_another_origin_stays_only_over_an_objection():
     assert [(problem["code"], problem["name"]) for problem in error.value.problems] == [("package_origin_differs", "nvidia-settings")]
 
 
+def test_a_version_that_both_origins_have_is_of_the_one_that_may_stay():
+    packages = {"nvidia-settings": installed("580.126.20-1", "x")}
+
+    def row(priority):
+        return {"version": "580.126.20-1", "priority": priority, "installed": priority < 0, "origins": [{"uri": "http://a.example"}]}
+
+    part = dict(DRIVER, away=[{"packages": ["nvidia-settings"], "release": "o=Debian"}])
+    for table, found in (([row(-1), row(500)], set()), ([row(-1)], {"nvidia-settings"})):
+        assert resolving.strangers_of([part], packages, {"nvidia-settings": {"table": table}}) == found
+
+
 def test_a_package_that_only_leads_elsewhere_is_refused_by_name():
     part = dict(DRIVER, requests=[{"name": "nvidia-driver-590-open", "version": r"590\.48\.01-.+"}])
     for versions in (["590.48.01-0ubuntu4"], ["595.84-0ubuntu1"]):
