@@ -33,13 +33,14 @@ VARIABLES = {
     "cuda_version": "cuda-toolkit-12-8", "dcgm_pkg_name": "datacenter-gpu-manager-4-cuda13", "dcgm_is_dgx": False,
 }
 URL = "file:///srv/repos/%s-cuda" % PLATFORM
-# What the role takes for granted of the node: the source that its keyring package would write (its address is the public one),
-# apt's Python binding, and the service that the stub of the driver does not have.
+# What the roles take for granted of the node: the keyring package with its source (at the stub's address instead of the public one),
+# and the service that the stub of the driver does not have.
 GIVEN = """
-printf 'Types: deb\nURIs: %s\nSuites: ./\nSigned-By: /srv/repos/key.gpg\n' >/etc/apt/sources.list.d/cuda.sources
+dpkg -i /srv/repos/%s-cuda/cuda-keyring_1.1-1_all.deb
+for file in $(dpkg -L cuda-keyring | grep /etc/apt/sources.list.d/.); do echo 'deb [signed-by=/srv/repos/key.gpg] %s ./' >"$file"; done
 [ -e /lib/systemd/system/nvidia-persistenced.service ] ||
   printf '[Service]\nType=oneshot\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n' >/etc/systemd/system/nvidia-persistenced.service
-""" % URL
+""" % (PLATFORM, URL)
 # Where the role's short module names lead to.
 NEEDED = ("community.general",)
 # Prints a line for every time that somebody opens one of the files.
