@@ -42,8 +42,11 @@ _SHARE = re.compile(r"(?m)(?P<keep>^|\s)(?P<secret>(?:[A-Za-z][\w.-]*|\[[0-9a-fA
 _REQUESTED = re.compile(r"(?P<keep>Requested-By: )(?P<secret>[^\n]+)")
 _INFINIBAND = re.compile(_BEFORE + r"[0-9a-f]{2}(?::[0-9a-f]{2}){19}" + _AFTER, re.IGNORECASE)
 _HEX_GUID = re.compile(r"\b0x[0-9a-f]{16}\b", re.IGNORECASE)
-_SUBJECT = re.compile(r"(?P<keep>\b(?:CN|O|OU|emailAddress)\s?=\s?)(?P<secret>(?!Canonical|Debian|Red Hat|Rocky|AlmaLinux|Microsoft|SUSE|Fedora|CentOS|Oracle"
-                      r"|NVIDIA|Amazon|Secure Boot)[^,/\n]+)")
+# Names that many have, and DKMS's own.
+_COMMON = r"(?!\s|Canonical|Debian|Red Hat|Rocky|AlmaLinux|Microsoft|SUSE|Fedora|CentOS|Oracle|NVIDIA|Amazon|Secure Boot|DKMS module signing key)"
+_SUBJECT = re.compile(r"(?P<keep>\b(?:CN|O|OU|emailAddress)\s?=\s?)(?P<secret>%s[^,/\n]+)" % _COMMON)
+# modinfo's, of the same certificate.
+_SIGNER = re.compile(r"(?m)(?P<keep>^signer:[ \t]+)(?P<secret>%s[^\n]+)" % _COMMON)
 # NVIDIA prints the serial numbers of its boards with thirteen digits.
 _BOARD_SERIAL = re.compile(r"(?<![\w.-])[01]\d{12}(?![\w.-])")
 _LOGIN = re.compile(r"(?P<keep>\w+://)(?P<secret>[^/@\s]+)@")
@@ -113,7 +116,8 @@ def _text(probe: str, text: str, names: t.Sequence[str], stand_ins: _StandIns) -
         put(_SHARE, "share", "server%d.example:/share".__mod__)
     put(_REQUESTED, "user", "user%d".__mod__)
     put(_MADE_BY, "mail", "user%d@host.example".__mod__)
-    put(_SUBJECT, "name", "Somebody {:d}".format)
+    for pattern in (_SUBJECT, _SIGNER):
+        put(pattern, "name", "Somebody {:d}".format)
     put(_DIGEST, "digest", "{:064x}".format)
     put(_MAIL, "mail", "user%d@host.example".__mod__)
     put(_HOST, "host", host, spare=PUBLIC)
@@ -124,7 +128,9 @@ def _text(probe: str, text: str, names: t.Sequence[str], stand_ins: _StandIns) -
     put(_HOME, "user", "user%d".__mod__)
     put(_UUID, "uuid", "00000000-0000-4000-8000-{:012x}".format)
     put(_MACHINE_ID, "id", "{:032x}".format)
-    put(_SERIAL, "serial", "REDACTED{:04d}".format)
+    # A certificate's is in every module that it signed, and tells nothing of its owner.
+    if probe != "mok_certificate":
+        put(_SERIAL, "serial", "REDACTED{:04d}".format)
     put(_BOARD_SERIAL, "board", "1{:012d}".format)
     # A fingerprint of a key has twenty bytes, too.
     if probe in NETWORK:

@@ -10,6 +10,7 @@ import pytest
 import yaml
 from ansible_collections.lockstep.gpu.plugins.module_utils.bundle import BundleProbe
 from ansible_collections.lockstep.gpu.plugins.module_utils.facts import replay
+from ansible_collections.lockstep.gpu.plugins.module_utils.parse_signing import parse_certificate
 from ansible_collections.lockstep.gpu.plugins.module_utils.probe import Observation
 from ansible_collections.lockstep.gpu.plugins.module_utils.probes import PROBES
 from ansible_collections.lockstep.gpu.plugins.plugin_utils import redact
@@ -108,3 +109,16 @@ class Redacted(BundleProbe):
 def test_a_redacted_bundle_says_the_same(name):
     folder = str(FIXTURES / "bundles" / name)
     assert replay(Redacted(folder, yaml.safe_load)) == replay(BundleProbe(folder, yaml.safe_load))
+
+
+def test_the_sites_own_key_is_nobodys_and_still_the_same():
+    """The certificate, and the modules that it signed, go together; DKMS's own has a name that every machine has."""
+    text = "/root/mok.der\nsubject=CN = %s\nissuer=CN = %s\nserial=68AB\nSHA1 Fingerprint=99:49:F7:4C:09:C4:14:98:C0:71:1E:05:3E:8B:3D:CA:2F:14:19:66\n"
+    seen = {"mok_certificate": Observation(0, text % (("Corp Modules",) * 2)),
+            "modinfo": Observation(0, "signer:         Corp Modules\nsig_key:        68:AB\n")}
+    found = redact.redacted(seen, [])
+    assert "Corp" not in found["mok_certificate"].out + found["modinfo"].out
+    certificate = parse_certificate(found["mok_certificate"].out).value
+    assert certificate and certificate["subject"] in found["modinfo"].out
+    own = text % (("DKMS module signing key",) * 2)
+    assert redact.redacted({"mok_certificate": Observation(0, own)}, [])["mok_certificate"].out == own
