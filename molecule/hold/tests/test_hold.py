@@ -168,7 +168,7 @@ BAD = [
     ({"kernel": {"release": "6.12.117+deb13-amd64"}}, "kernel.package_version", ""),
     ({"nccl": {}}, "nccl.version", ""),
     ({"nccl": ["2.22.3"]}, "nccl", ""),
-    ({"dcgm": "4.6.0"}, "dcgm", "served are os"),
+    ({"modules": {"gdrdrv": "2.5"}}, "modules", "served are os"),
     ({"drivr": {"version": "550.163.01"}}, "drivr", "driver"),
 ]
 
