@@ -26,5 +26,7 @@ for scenario in "${scenarios[@]}"; do
   platforms=${LOCKSTEP_PLATFORMS:-}
   # A glob may select nodes of both groups; those of the other one are not meant here.
   [ "$chosen" != "$(nodes_of "$group")" ] || platforms=''
+  # Scenarios share the nodes: what one has prepared Molecule would take for prepared for the next one, too.
+  [ ! -e "molecule/$scenario/prepare.yml" ] || LOCKSTEP_PLATFORMS=$platforms molecule prepare -s "$scenario" --force
   LOCKSTEP_PLATFORMS=$platforms molecule test -s "$scenario" --destroy never
 done
