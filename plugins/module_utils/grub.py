@@ -13,12 +13,13 @@ import glob
 import os
 from collections import namedtuple
 
-from ansible_collections.lockstep.gpu.plugins.module_utils import parse_boot
+from ansible_collections.lockstep.gpu.plugins.module_utils import grub_entry, parse_boot, trial
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import join_files
 
 DROP_IN = "etc/default/grub.d/zz-lockstep-gpu.cfg"
 DROP_IN_TEXT = ("# Written by lockstep.gpu: the default kernel is the saved entry, not the newest kernel.\n"
                 "GRUB_DEFAULT=saved\n")
+CUSTOM = "boot/grub/custom.cfg"
 ENV_SIZE = 1024     # bytes; GRUB writes the block in place and never changes its size
 
 # What GRUB can read but not write (its save_env then fails); after the lists of Ubuntu's 00_header and
@@ -42,11 +43,11 @@ class GrubError(Exception):
 def entry_for(entries, kernel):
     """The menu entry that boots exactly this kernel release, or None.
 
-    Never the recovery entry, and never the "simple" first entry, whose kernel changes with the next installation.
+    Never the recovery entry, never the "simple" first entry, whose kernel changes with the next installation, and never that of a trial.
     """
     for entry in entries:
         ident = entry["id"] or ""
-        if entry["kernel"] == kernel and not entry["submenu"] and not ident.startswith("gnulinux-simple") \
+        if entry["kernel"] == kernel and not entry["submenu"] and not ident.startswith("gnulinux-simple") and not trial.is_entry(ident) \
                 and "-recovery-" not in ident and "(recovery mode)" not in entry["title"]:
             return entry
     return None
@@ -82,8 +83,18 @@ def can_write(filesystem, abstraction):
     return not any(word.startswith(READ_ONLY_ABSTRACTIONS) for word in abstraction.split())
 
 
+def check_files(kernel, paths):
+    """Raises GrubError when one of the files that a kernel boots from is missing."""
+    for path in paths:
+        if not os.path.isfile(path):
+            raise GrubError("kernel %s cannot be booted: %s does not exist" % (kernel, path))
+
+
 class Grub:
     """GRUB below `root` ("/" outside tests). run: a run.Runner."""
+
+    name = "grub"
+    editenv = "grub-editenv"
 
     def __init__(self, run, root="/"):
         self._run = run
@@ -108,7 +119,7 @@ class Grub:
 
     def read(self):
         """The State. Raises GrubError for a menu that cannot be read."""
-        cfg = _text(self.path("boot/grub/grub.cfg"))
+        cfg = self._menu()
         entries = parse_boot.parse_grub_menu(cfg).value
         if entries is None:
             raise GrubError("%s has no menu entry that can be read" % self.path("boot/grub/grub.cfg"))
@@ -121,6 +132,10 @@ class Grub:
         writable = self._probe_writable() if usable else False if os.path.lexists(env_file) else None
         return State(entries, parse_boot.cfg_default(cfg), settings.get("GRUB_DEFAULT"), env, writable)
 
+    def _menu(self):
+        """grub.cfg with what it reads of custom.cfg, where the entry of a trial lies."""
+        return grub_entry.with_custom(_text(self.path("boot/grub/grub.cfg")), trial.text_of(self.path(CUSTOM)))
+
     def _probe_writable(self):
         words = [self._run(["grub-probe", "--target=" + target, self.path("boot/grub")], ok=None) for target in ("fs", "abstraction")]
         return None if any(word.rc for word in words) else can_write(words[0].out.strip(), words[1].out)
@@ -131,10 +146,12 @@ class Grub:
         if entry is None:
             known = sorted({item["kernel"] for item in state.entries if item["kernel"]})
             raise GrubError("GRUB's menu has no entry for kernel %s; it has %s" % (kernel, ", ".join(known) or "no kernel at all"))
-        for name in ("boot/vmlinuz-" + kernel, "boot/initrd.img-" + kernel):
-            if not os.path.isfile(self.path(name)):
-                raise GrubError("kernel %s cannot be booted: %s does not exist" % (kernel, self.path(name)))
+        check_files(kernel, self.boot_files(kernel))
         return entry
+
+    def boot_files(self, kernel):
+        """The paths of a kernel's image and initramfs."""
+        return [self.path("boot/vmlinuz-" + kernel), self.path("boot/initrd.img-" + kernel)]
 
     def make_saved(self):
         """Let GRUB boot the saved entry: a drop-in of our own, and a new grub.cfg. Raises GrubError, CommandError."""
@@ -157,10 +174,62 @@ class Grub:
         self._run(["grub-reboot", "--boot-directory=" + self.path("boot"), spec])
         self._check("next_entry", spec)
 
+    def clear_once(self):
+        """Take back what set_once() did."""
+        self._run([self.editenv, self.environment(), "unset", "next_entry"])
+        self._check("next_entry", None)
+
+    def environment(self):
+        """The path of the environment block."""
+        return self.path("boot/grub/grubenv")
+
+    def settle_disk(self):
+        """Have what was written below /boot where GRUB reads it: it knows no journal of a file system."""
+        self._run(["sync", "-f", os.path.dirname(self.environment())])
+
+    def trial_spec(self):
+        """What set_once() takes for the entry of a trial."""
+        return trial.ENTRY
+
+    def trial_entry(self, state, kernel, words):
+        """The text of a trial's entry: that of the kernel, with more words for it. Raises GrubError, also where GRUB would not read it."""
+        if not grub_entry.sources_custom(_text(self.path("boot/grub/grub.cfg"))):
+            raise GrubError("grub.cfg does not read custom.cfg, where the entry of a trial would be: /etc/grub.d/41_custom is missing or not "
+                            "executable; restore it and run update-grub")
+        entry = _or_grub_error(grub_entry.copy_of, self._menu(), state.entries.index(self.entry(state, kernel)), kernel, trial.ENTRY, words)
+        checked = self._run(["grub-script-check"], ok=None, stdin=_or_grub_error(grub_entry.with_block, self._custom(), entry))
+        if checked.rc:
+            raise GrubError("GRUB would not read %s with the entry of a trial: %s" % (self.path(CUSTOM), (checked.err or checked.out).strip()))
+        return entry
+
+    def _custom(self):
+        return trial.text_of(self.path(CUSTOM)) or ""
+
+    def trial_now(self):
+        """The text of the entry of a trial that is there, or None. Raises GrubError."""
+        return _or_grub_error(grub_entry.block_entry, self._custom())
+
+    def put_trial(self, text):
+        """Write the entry of a trial, None to take it out; what else is in the file stays. Raises GrubError."""
+        now = self._custom()
+        wanted = _or_grub_error(grub_entry.with_block, now, text) if text else _or_grub_error(grub_entry.without_block, now)
+        if not wanted:
+            trial.remove(os.path.realpath(self.path(CUSTOM)))
+        elif wanted != now:
+            trial.write(self.path(CUSTOM), wanted)
+
     def _check(self, name, spec):
         found = (self.read().env or {}).get(name)
         if found != spec:
             raise GrubError("%s is %s after it was set to %s" % (name, found, spec))
+
+
+def _or_grub_error(function, *arguments):
+    """The function's result; its EntryError as a GrubError."""
+    try:
+        return function(*arguments)
+    except grub_entry.EntryError as error:
+        raise GrubError(str(error)) from None
 
 
 def _text(path):

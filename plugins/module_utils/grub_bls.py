@@ -13,8 +13,8 @@ import glob
 import os
 import re
 
-from ansible_collections.lockstep.gpu.plugins.module_utils import parse_bls, parse_boot
-from ansible_collections.lockstep.gpu.plugins.module_utils.grub import ENV_SIZE, Grub, GrubError, State, can_write, is_saved
+from ansible_collections.lockstep.gpu.plugins.module_utils import bls_trial, parse_bls, parse_boot, trial
+from ansible_collections.lockstep.gpu.plugins.module_utils.grub import ENV_SIZE, Grub, GrubError, State, can_write, check_files, is_saved
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import join_files
 
 ENTRIES = "boot/loader/entries/*.conf"
@@ -31,7 +31,7 @@ def entry_of(entries, kernel, machine):
 
     entries: of parse_bls. machine: /etc/machine-id, or None.
     """
-    fitting = [entry for entry in entries if entry["kernel"] == kernel and not entry["rescue"]]
+    fitting = [entry for entry in entries if entry["kernel"] == kernel and not entry["rescue"] and not trial.is_entry(entry["id"])]
     return next((entry for entry in fitting if entry["machine_id"] == machine), fitting[0] if fitting else None)
 
 
@@ -42,6 +42,8 @@ def menu_entry(number, entry):
 
 class Bls(Grub):
     """GRUB with boot loader specification entries below `root` ("/" outside tests). run: a run.Runner."""
+
+    editenv = "grub2-editenv"
 
     @property
     def configured(self):
@@ -89,10 +91,34 @@ class Bls(Grub):
         if entry is None:
             known = sorted({item["kernel"] for item in state.entries if item["kernel"]})
             raise GrubError("no boot entry is for kernel %s; there are %s" % (kernel, ", ".join(known) or "none at all"))
-        for name in ("boot/vmlinuz-" + kernel, "boot/initramfs-%s.img" % kernel):
-            if not os.path.isfile(self.path(name)):
-                raise GrubError("kernel %s cannot be booted: %s does not exist" % (kernel, self.path(name)))
+        check_files(kernel, self.boot_files(kernel))
         return next(item for item in state.entries if item["id"] == entry["id"])
+
+    def boot_files(self, kernel):
+        """The paths of a kernel's image and initramfs."""
+        return [self.path("boot/vmlinuz-" + kernel), self.path("boot/initramfs-%s.img" % kernel)]
+
+    def environment(self):
+        """The path of the environment block; on EFI machines of EL 8 it is elsewhere."""
+        return os.path.realpath(self.path(ENVIRONMENT))
+
+    def trial_spec(self):
+        """What set_once() takes for the entry of a trial."""
+        return bls_trial.ENTRY
+
+    def trial_entry(self, state, kernel, words):
+        """The text of a trial's entry: that of the kernel, with more words for it. Raises GrubError."""
+        path = self.path(os.path.dirname(ENTRIES), self.entry(state, kernel)["id"] + ".conf")
+        # dracut's own shell would wait for somebody at the console.
+        return bls_trial.copy_of(_text(path), kernel, [*words, "rd.shell=0", "rd.emergency=reboot"])
+
+    def trial_now(self):
+        """The text of the entry of a trial that is there, or None."""
+        return trial.text_of(self.path(os.path.dirname(ENTRIES), bls_trial.ENTRY + ".conf"))
+
+    def put_trial(self, text):
+        """Write the entry of a trial, None to take it out."""
+        bls_trial.put(self.path(os.path.dirname(ENTRIES), bls_trial.ENTRY + ".conf"), text)
 
     def make_saved(self):
         """Keep the installation of a kernel from moving the default. Raises GrubError where GRUB does not boot the saved entry."""

@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 import pytest
 
-from ansible_collections.lockstep.gpu.plugins.module_utils import grub, grub_bls
+from ansible_collections.lockstep.gpu.plugins.module_utils import bls_trial, grub, grub_bls, parse_bls
 from ansible_collections.lockstep.gpu.plugins.module_utils.run import Result
 from ansible_collections.lockstep.gpu.plugins.modules import boot_kernel
 
@@ -51,6 +52,8 @@ class Node:
 
     def __init__(self, root):
         self.root, self.calls, self.filesystem, self.abstraction = root, [], "xfs\n", "\n"
+        self.running, self.cmdline = OLD, "ro"
+        self.put("proc/sys/kernel/random/boot_id", "first\n")
         self.put("boot/grub2/grub.cfg", CFG % "${saved_entry}")
         self.put("etc/default/grub", DEFAULTS % "saved")
         self.put("etc/sysconfig/kernel", SYSCONFIG % "yes")
@@ -80,6 +83,12 @@ class Node:
         self.calls.append(argv[0])
         if argv[0] == "grub2-probe":
             return Result(0, self.filesystem if argv[1] == "--target=fs" else self.abstraction, "")
+        if argv[0] in ("sync", "uname"):
+            return Result(0, "%s\n" % self.running, "")
+        if argv[0] == "grub2-editenv":
+            assert argv[1:] == [str(self.root / "boot/grub2/grubenv"), "unset", "next_entry"]
+            self.save(saved_entry=self.loader.read().env["saved_entry"])
+            return Result(0, "", "")
         assert argv[1] == "--boot-directory=%s" % (self.root / "boot")
         if argv[0] == "grub2-set-default":
             self.save(saved_entry=argv[2])
@@ -88,7 +97,7 @@ class Node:
         return Result(0, "", "")
 
     def apply(self, state, kernel=None, check=False):
-        return boot_kernel.apply(self.loader, {"state": state, "kernel": kernel}, check)
+        return boot_kernel.apply(self.loader, self, {"state": state, "kernel": kernel, "confirm_within": 600, "panic": 30, "trials": 2}, check)
 
 
 @pytest.fixture(name="node")
@@ -120,7 +129,36 @@ def test_a_trial(node):
     node.apply("default", OLD)
     done = node.apply("once", NEW)
     assert (done["default_after"], done["next_after"]) == (OLD, NEW)
-    assert node.loader.read().env == {"saved_entry": "%s-%s" % (OWN, OLD), "next_entry": "%s-%s" % (OWN, NEW)}
+    assert node.loader.read().env == {"saved_entry": "%s-%s" % (OWN, OLD), "next_entry": "~lockstep-gpu-trial"}
+    assert [entry["kernel"] for entry in node.loader.read().entries] == [NEW, OLD, None, NEW]
+    text = (node.root / "boot/loader/entries/~lockstep-gpu-trial.conf").read_text()
+    token = json.loads((node.root / "var/lib/lockstep-gpu/trial.json").read_text())["token"]
+    assert text.splitlines() == [
+        "title Rocky Linux (%s) 9.7 (Blue Onyx), once on trial (lockstep.gpu)" % NEW, "version ~" + NEW, "linux /vmlinuz-" + NEW,
+        "initrd /initramfs-%s.img $tuned_initrd" % NEW,
+        "options root=UUID=3e1f ro $tuned_params panic=30 lockstep.gpu.trial=%s rd.shell=0 rd.emergency=reboot" % token,
+        "grub_users $grub_users", "grub_arg --unrestricted", "grub_class rocky"]
+    assert not node.apply("once", NEW)["changed"]
+    # It starts, and is confirmed.
+    node.save(saved_entry="%s-%s" % (OWN, OLD))
+    node.running = NEW
+    node.put("proc/sys/kernel/random/boot_id", "second\n")
+    assert node.apply("settled")["trial"]["outcome"] == "running"
+    done = node.apply("default", NEW)
+    assert (done["changed"], done["default_after"], done["trial"]) == (True, NEW, None)
+    assert not list(node.root.rglob("*trial*")) and not node.apply("default", NEW)["changed"]
+
+
+@pytest.mark.parametrize("machine", ["0" * 32, "f" * 32, "a0" * 16])
+def test_the_trial_is_the_last_entry_of_any_menu(machine):
+    names = ["%s-%s" % (machine, kernel) for kernel in (OLD, NEW, "0-rescue")] + ["~lockstep-gpu-trial"]
+    assert parse_bls.in_menu_order([{"id": name} for name in names])[-1]["id"] == "~lockstep-gpu-trial"
+
+
+@pytest.mark.parametrize("text", ["linux /vmlinuz-1\n", "options ro\n", ""])
+def test_an_entry_that_nothing_can_be_added_to(text):
+    with pytest.raises(grub.GrubError, match="no line"):
+        bls_trial.copy_of(text, "1", ["x"])
 
 
 @pytest.mark.parametrize("abstraction, code", [("lvm\n", "grubenv_not_writable"), ("\n", None)])

@@ -6,81 +6,61 @@
 from __future__ import annotations
 
 import pytest
+from boot_nodes import NEW, OLD, Node, spec
 
 from ansible_collections.lockstep.gpu.plugins.module_utils import grub
-from ansible_collections.lockstep.gpu.plugins.modules import boot_kernel
-
-ENTRIES = [{"title": "t", "id": "adv", "number": "0", "kernel": None, "submenu": True, "parents": []}] + [
-    {"title": kernel, "id": kernel, "number": "0>%d" % number, "kernel": kernel, "submenu": False,
-     "parents": [{"title": "t", "id": "adv", "number": "0"}]} for number, kernel in enumerate(["new", "old"])]
+from ansible_collections.lockstep.gpu.plugins.module_utils.run import Result
 
 
-class Loader:
-    """A Grub whose state is kept in memory."""
-
-    def __init__(self, default="0", env=None, writable=True):
-        self.default, self.env, self.writable, self.calls = default, env or {}, writable, []
-
-    def read(self):
-        return grub.State(ENTRIES, self.default, "saved" if "saved" in self.default else "0", dict(self.env), self.writable)
-
-    def entry(self, state, kernel):
-        return grub.entry_for(state.entries, kernel)
-
-    def set_default(self, spec):
-        self.calls.append("default")
-        self.env = {"saved_entry": spec}
-
-    def set_once(self, spec):
-        self.calls.append("once")
-        self.env["next_entry"] = spec
-
-    def make_saved(self):
-        self.calls.append("saved")
-        self.default = "${saved_entry}"
+@pytest.fixture(name="node")
+def fixture_node(tmp_path):
+    return Node(tmp_path)
 
 
-SAVED = {"default": "${saved_entry}", "env": {"saved_entry": "adv>old"}}
+def test_query_changes_nothing(node):
+    result = node.apply("query")
+    assert (result["changed"], result["default_before"], result["default_after"], result["trial"]) == (False, OLD, OLD, None)
+    assert node.effects == 0
 
 
-def params(state, kernel=None):
-    return {"state": state, "kernel": kernel}
+def test_default_is_saved_entry_first(tmp_path):
+    node = Node(tmp_path, saved=None)
+    result = node.apply("default", OLD)
+    assert [argv[0] for argv in node.calls if argv[0] in ("grub-set-default", "update-grub")] == ["grub-set-default", "update-grub"]
+    assert (result["default_before"], result["default_after"], result["entry"]) == (NEW, OLD, spec(OLD))
+    assert not node.apply("default", OLD)["changed"]
 
 
-def test_query_changes_nothing():
-    result = boot_kernel.apply(Loader(**SAVED), params("query"), False)
-    assert (result["changed"], result["default_before"], result["default_after"]) == (False, "old", "old")
+@pytest.mark.parametrize("saved", [None, OLD])
+@pytest.mark.parametrize("pending", [None, NEW])
+@pytest.mark.parametrize("state, kernel", [("default", NEW), ("default", OLD), ("once", NEW), ("once", OLD), ("settled", None), ("query", None)])
+def test_check_mode_predicts_the_run(tmp_path, saved, pending, state, kernel):
+    node = Node(tmp_path, saved)
+    if not saved and (pending or state == "once"):
+        return
+    if pending:
+        node.apply("once", pending)
+    before = node.effects
+    said = node.apply(state, kernel, check=True)
+    assert node.effects == before
+    done = node.apply(state, kernel)
+    # Whether GRUB can write its environment is known only once there is one.
+    assert said == (dict(done, env_writable=None) if saved is None else done)
 
 
-def test_default_is_saved_entry_first():
-    loader = Loader()
-    result = boot_kernel.apply(loader, params("default", "old"), False)
-    assert loader.calls == ["default", "saved"]
-    assert (result["default_before"], result["default_after"], result["entry"]) == ("new", "old", "adv>old")
-    assert not boot_kernel.apply(loader, params("default", "old"), False)["changed"]
-
-
-def test_check_mode_predicts_the_run():
-    for start in ({}, SAVED, dict(SAVED, env={"saved_entry": "adv>old", "next_entry": "adv>new"})):
-        for wanted in (params("default", "new"), params("default", "old"), params("once", "new")):
-            if wanted["state"] == "once" and not start:
-                continue
-            loader = Loader(**dict(start, env=dict(start.get("env", {}))))
-            said = boot_kernel.apply(loader, wanted, True)
-            assert loader.calls == []
-            assert said == boot_kernel.apply(loader, wanted, False)
-
-
-def test_once_keeps_the_default():
-    result = boot_kernel.apply(Loader(**SAVED), params("once", "new"), False)
-    assert (result["default_after"], result["next_before"], result["next_after"]) == ("old", None, "new")
-
-
-@pytest.mark.parametrize("changes, code", [
-    ({"writable": False}, "grubenv_not_writable"), ({"writable": None}, "grubenv_not_writable"),
-    ({"default": "0"}, "grub_default_not_saved"), ({"env": {"x": "y"}}, "grub_default_not_saved")])
-def test_trial_boot_that_could_not_return_is_refused(changes, code):
+@pytest.mark.parametrize("change, code", [
+    (lambda node: setattr(node, "abstraction", Result(0, "lvm\n", "")), "grubenv_not_writable"),
+    (lambda node: setattr(node, "filesystem", Result(1, "", "x")), "grubenv_not_writable"),
+    (lambda node: node.put("etc/default/grub", "GRUB_DEFAULT=0\n"), "grub_default_not_saved"),
+    (lambda node: node.edit_environment("unset", "saved_entry"), "grub_default_not_saved"),
+    (lambda node: node.edit_environment("set", "saved_entry=gone"), "grub_default_not_saved"),
+    (lambda node: node.edit_environment("set", "saved_entry=lockstep-gpu-trial"), "grub_default_not_saved"),
+    (lambda node: node.put("boot/grub/grub.cfg", node.text("boot/grub/grub.cfg").replace("/custom.cfg", "/mine.cfg")), None),
+    (lambda node: node.put("boot/grub/custom.cfg", "menuentry 'mine' {\n"), None)])
+def test_trial_boot_that_could_not_return_is_refused(node, change, code):
+    change(node)
+    before, there = node.environment, node.traces()
     with pytest.raises(grub.GrubError) as caught:
-        boot_kernel.apply(Loader(**dict(SAVED, **changes)), params("once", "new"), False)
+        node.apply("once", NEW)
     assert caught.value.code == code
-    assert str(caught.value).startswith(code)
+    assert (node.environment, node.traces(), node.text("var/lib/lockstep-gpu/trial.json")) == (before, there, None)
