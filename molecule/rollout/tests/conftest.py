@@ -1,0 +1,50 @@
+# Copyright: (c) 2026, lockstep.gpu contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Disks that the tests start from, each made once by the main job."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+
+import machines  # noqa: E402
+
+
+def disk(name, base, folder, to):
+    """(image, job): the first machine, started from `base` and brought to a stack without a reboot, kept as an image."""
+    image = "lockstep-simulated/rollout-%s:%d" % (name, os.getpid())
+    machines.fresh(base, machines.NODES[:1])
+    job = machines.Job(folder, machines.NODES[:1], to=to)()
+    machines.run("tools/machine.sh", "save", machines.NODES[0], image)
+    return image, job
+
+
+@pytest.fixture(scope="session")
+def on_a(tmp_path_factory):
+    """The image of a node that is in sync with the stack of kernel A."""
+    image, job = disk("a", "", tmp_path_factory.mktemp("a"), "a")
+    assert job.status == 0 and job.verdicts() == {"in_sync": machines.NODES[:1]}, job.output
+    yield image
+    machines.run("docker", "rmi", image, check=False)
+
+
+@pytest.fixture(scope="session")
+def waiting(on_a, tmp_path_factory):
+    """(image, job) of a node on kernel A that has everything of the stack of kernel B and was not allowed to reboot."""
+    image, job = disk("b", on_a, tmp_path_factory.mktemp("b"), "b")
+    yield image, job
+    machines.run("docker", "rmi", image, check=False)
+
+
+@pytest.fixture
+def job(tmp_path):
+    """Make a run of the main job."""
+    def make(*arguments, **variables):
+        return machines.Job(tmp_path, *arguments, **variables)
+    return make

@@ -1,0 +1,188 @@
+# Copyright: (c) 2026, lockstep.gpu contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Twelve nodes go from one kernel to another: one first, then four, then the rest; what stops a rollout, and what resumes it.
+
+Who did what, and when, is told by the machines' own logs, not by the collection.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+from machines import A, B, BATCHES, HOOKS, NODES, ROLLOUT, events, fault, fresh, kernel, on, power_cycle, run, words
+
+ONCE = ["boot " + A, "drain", "reboot", "boot " + B, "undrain"]
+UNTOUCHED = ["boot " + A]
+
+
+def done(nodes):
+    """These nodes did everything once and run B for good, with nothing of the trial left."""
+    for node in nodes:
+        assert words(node) == ONCE, node
+        assert kernel(node) == (B, B, ""), node
+        trial = events(node)[3]
+        assert trial["entry"] == "lockstep-gpu-trial" and "panic=30" in trial["options"].split(), trial
+    left = "ls /boot/grub/custom.cfg /var/lib/lockstep-gpu/trial.json /etc/systemd/system/lockstep-gpu-* 2>/dev/null || true"
+    assert [on(node, left) for node in nodes] == [""] * len(nodes)
+
+
+def untouched(nodes):
+    """Nothing has happened to these nodes since they were switched on."""
+    for node in nodes:
+        assert words(node) == UNTOUCHED, node
+        assert kernel(node) == (A, A, ""), node
+
+
+def in_order(*batches):
+    """Every batch was over before the next one began: no drain before the last undrain."""
+    for before, after in zip(batches, batches[1:]):
+        last = max(events(node)[-1]["time"] for node in before)
+        first = min(next(row["time"] for row in events(node) if row["event"] == "drain") for node in after)
+        assert last < first, (before, after)
+
+
+def test_one_then_four_then_the_rest(on_a, job):
+    """From kernel A, where B is not even installed, to B; the next run finds nothing to do."""
+    fresh(on_a)
+    first = job(**ROLLOUT)()
+    first.say("rollout of 12 nodes, with packages")
+    assert first.status == 0 and first.verdicts() == {"in_sync": NODES}, first.output
+    done(NODES)
+    in_order(*BATCHES)
+    again = job(**ROLLOUT)()
+    again.say("converged run of 12 nodes")
+    assert again.status == 0 and again.verdicts() == {"in_sync": NODES}, again.output
+    assert set(again.changed().values()) == {0}
+    done(NODES)
+    # It stays: also after the power was away.
+    power_cycle(NODES[-1])
+    assert kernel(NODES[-1]) == (B, B, "")
+
+
+def test_a_canary_that_fails_stops_everything(on_a, job):
+    fresh(on_a)
+    fault(NODES[0], **{B: "panic"})
+    stopped = job(**ROLLOUT)()
+    assert stopped.status != 0
+    assert words(NODES[0]) == ["boot " + A, "drain", "reboot", "boot " + B, "panic " + B, "boot " + A]
+    assert kernel(NODES[0]) == (A, A, "")
+    assert stopped.nodes[NODES[0]]["verdict"] == "broken" and "trial_boot_failed" in stopped.codes(NODES[0]), stopped.output
+    assert "did not reach user space" in stopped.output
+    untouched(NODES[1:])
+    for node in NODES[1:]:
+        assert on(node, "dpkg-query -W -f '${db:Status-Status}' linux-image-%s 2>/dev/null || true" % B) == ""
+    assert stopped.verdicts().get("in_sync") is None
+
+
+def test_a_failing_node_stops_the_rollout_and_the_next_run_does_the_rest(waiting, job):
+    fresh(waiting[0])
+    fault(NODES[2], **{B: "panic"})
+    stopped = job(**ROLLOUT)()
+    assert stopped.status != 0
+    good = [node for node in NODES[:5] if node != NODES[2]]
+    done(good)
+    assert kernel(NODES[2]) == (A, A, "") and "trial_boot_failed" in stopped.codes(NODES[2]), stopped.output
+    assert stopped.verdicts()["in_sync"] == good
+    waits(NODES[5:])
+    fault(NODES[2])
+    resumed = job(**ROLLOUT)()
+    resumed.say("resume: 8 of 12 nodes are left")
+    assert resumed.status == 0 and resumed.verdicts() == {"in_sync": NODES}, resumed.output
+    done(good + NODES[5:])
+    assert words(NODES[2])[-4:] == ["drain", "reboot", "boot " + B, "undrain"] and kernel(NODES[2]) == (B, B, "")
+    assert {resumed.changed()[node] for node in good} == {0}
+
+
+def waits(nodes):
+    """These nodes run A and wait for a reboot that nobody has made."""
+    for node in nodes:
+        assert words(node) == UNTOUCHED, node
+        assert kernel(node)[:2] == (A, A), node
+
+
+def test_a_threshold_lets_it_go_on(waiting, job):
+    fresh(waiting[0])
+    fault(NODES[2], **{B: "panic"})
+    over = job(**dict(ROLLOUT, lockstep_max_fail_percentage=30))()
+    over.say("rollout of 12 nodes that wait for a reboot, one fails")
+    others = [node for node in NODES if node != NODES[2]]
+    assert over.status != 0
+    done(others)
+    in_order(BATCHES[0], [node for node in BATCHES[1] if node != NODES[2]], BATCHES[2])
+    assert over.verdicts() == {"in_sync": others, "broken": [NODES[2]]}
+    assert kernel(NODES[2]) == (A, A, "")
+
+
+def test_a_node_that_hangs_is_given_up_and_returns_when_its_power_is_cycled(waiting, job):
+    fresh(waiting[0], NODES[:1])
+    fault(NODES[0], **{B: "hang"})
+    stopped = job(NODES[:1], **dict(ROLLOUT, node_kernel_reboot_timeout=15))()
+    assert stopped.status != 0 and "power-cycle" in stopped.output.lower().replace("power cycle", "power-cycle"), stopped.output
+    assert words(NODES[0])[-2:] == ["boot " + B, "stands still"]
+    fault(NODES[0])
+    power_cycle(NODES[0])
+    assert kernel(NODES[0]) == (A, A, "")
+    again = job(NODES[:1], **ROLLOUT)()
+    assert again.status == 0 and kernel(NODES[0]) == (B, B, ""), again.output
+
+
+def test_a_killed_run_is_resumed_without_a_second_reboot(waiting, job):
+    """The controller dies while the second batch is rebooting."""
+    fresh(waiting[0])
+    killed = job(**ROLLOUT).start()
+    deadline = time.monotonic() + 300
+    while not any("reboot" in words(node) for node in BATCHES[1]) and killed.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert killed.poll() is None, "it ended before it could be killed"
+    os.killpg(killed.pid, signal.SIGKILL)
+    killed.wait()
+    done(BATCHES[0])
+    untouched_now = [node for node in BATCHES[2] if words(node) == UNTOUCHED]
+    assert untouched_now == BATCHES[2]
+    for node in BATCHES[1]:
+        on(node, "true")    # those that are on their way are up again
+    rebooted = [node for node in BATCHES[1] if "reboot" in words(node)]
+    resumed = job(**ROLLOUT)()
+    resumed.say("resume after SIGKILL")
+    assert resumed.status == 0 and resumed.verdicts() == {"in_sync": NODES}, resumed.output
+    assert rebooted and resumed.changed()[NODES[0]] == 0
+    for node in NODES:
+        assert [word for word in words(node) if not word.endswith("drain")] == ["boot " + A, "reboot", "boot " + B], node
+        assert kernel(node) == (B, B, ""), node
+        assert words(node)[-1] == "undrain", node
+
+
+def test_without_leave_nothing_reboots(waiting, job):
+    image, asked = waiting
+    assert asked.verdicts() == {"drift": NODES[:1]} and "reboot_required" in asked.codes(NODES[0]), asked.output
+    fresh(image, NODES[:2])
+    never = job(NODES[:2], **HOOKS)()
+    assert "reboot_required" in never.codes(NODES[0]) & never.codes(NODES[1]), never.output
+    waits(NODES[:2])
+
+
+def test_outside_of_its_window_nothing_reboots(waiting, job):
+    fresh(waiting[0], NODES[:2])
+    hour = int(on(NODES[0], "date +%H"))
+    closed = {"from": "%02d:00" % ((hour + 3) % 24), "to": "%02d:00" % ((hour + 5) % 24)}
+    outside = job(NODES[:2], **dict(ROLLOUT, lockstep_reboot="window", lockstep_reboot_window=closed))()
+    assert "reboot_required" in outside.codes(NODES[0]) & outside.codes(NODES[1]), outside.output
+    waits(NODES[:2])
+    opened = {"from": "%02d:00" % ((hour - 2) % 24), "to": "%02d:00" % ((hour + 2) % 24)}
+    inside = job(NODES[:2], **dict(ROLLOUT, lockstep_reboot="window", lockstep_reboot_window=opened))()
+    assert inside.status == 0 and inside.verdicts() == {"in_sync": NODES[:2]}, inside.output
+    done(NODES[:2])
+
+
+def test_a_kernel_without_its_module_is_never_booted(waiting, job):
+    """The gate: what the reboot would load is not there. The role that would build it again is told that nothing changed."""
+    fresh(waiting[0], NODES[:1])
+    on(NODES[0], "find /lib/modules/%s -name 'nvidia*.ko*' -delete" % B)
+    run("docker", "exec", NODES[0], "sh", "-c", "mv /usr/src/linux-headers-%s /usr/src/elsewhere" % B)
+    closed = job(NODES[:1], **ROLLOUT)()
+    assert closed.status != 0, closed.output
+    assert "drain" not in words(NODES[0]) and words(NODES[0]) == UNTOUCHED
+    assert kernel(NODES[0])[0] == A
