@@ -79,7 +79,7 @@ class Job:
     def __init__(self, folder, nodes=None, to="b", **variables):
         self.path, self.counts = folder / "report.json", folder / "calls.json"
         self.path.unlink(missing_ok=True)
-        self.command = ["ansible-playbook", "-i", str(ROOT / "molecule/rollout/inventory.yml"), str(ROOT / "playbooks/site.yml"), "--forks", "12",
+        self.command = ["ansible-playbook", "-i", str(ROOT / "molecule/rollout/inventory/hosts.yml"), str(ROOT / "playbooks/site.yml"), "--forks", "12",
                         "-e", json.dumps(dict({"rollout_to": to, "lockstep_report": str(self.path)}, **variables))]
         if nodes:
             self.command += ["--limit", ",".join(nodes)]

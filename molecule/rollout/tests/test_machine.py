@@ -87,7 +87,8 @@ def test_a_kernel_that_panics_returns_where_it_was_told_to(machine):
 def test_a_watch_of_the_trials_own_returns_from_it(machine):
     unit = "[Unit]\nConditionKernelCommandLine=a.token=1\n[%s]\n%s\n"
     machines.on(machine, "cd /etc/systemd/system && mkdir -p sysinit.target.wants && printf '%s' >watch.timer && printf '%s' >watch.service"
-                " && ln -s ../watch.timer sysinit.target.wants/" % (unit % ("Timer", "OnBootSec=2"), unit % ("Service", "ExecStart=/bin/systemctl --force reboot")))
+                " && ln -s ../watch.timer sysinit.target.wants/"
+                % (unit % ("Timer", "OnBootSec=2"), unit % ("Service", "ExecStart=/bin/systemctl --force reboot")))
     restart(machine)    # not without the token
     time.sleep(3)
     assert machines.words(machine)[-1] == "boot " + machines.A
