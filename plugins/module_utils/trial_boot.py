@@ -66,7 +66,7 @@ class Trials:
             if armed:
                 self._loader.clear_once()
             if units:
-                self._systemctl("stop", trial_units.TIMER, trial_units.RETURN)
+                self._systemctl("stop", trial_units.TIMER, trial_units.RETURN, trial_units.MARK)
             if armed or entry:
                 self._loader.put_trial(None)
             if units:
