@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from ansible_collections.lockstep.gpu.plugins.module_utils import capture, facts_build, parse_bls, parse_boot
+from ansible_collections.lockstep.gpu.plugins.module_utils import capture, facts_build, grub_entry, parse_bls, parse_boot, parse_trial, trial
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed
 from ansible_collections.lockstep.gpu.plugins.module_utils.probe_kinds import File, Function, Recorded
 
@@ -20,9 +20,11 @@ _BLSCFG = re.compile(r"^[ \t]*blscfg\b", re.MULTILINE)
 PROBES = {
     "bls_entries": ("local", Function(lambda root: capture.files(root, *_ENTRIES), "tail -v -n +1 /boot/loader/entries/*.conf")),
     "loader_conf": ("local", Function(capture.first_of(*_LOADER_CONF), _LOADER_CONF[0])),
+    "grub_custom": ("local", Function(capture.first_of("/boot/grub/custom.cfg", "/boot/grub2/custom.cfg"), "/boot/grub/custom.cfg")),
     "machine_id": ("local", File("/etc/machine-id")),
     "sysconfig_kernel": ("local", File("/etc/sysconfig/kernel")),
     "reboot_marks": ("local", Function(capture.first_of("/run/reboot-required.pkgs", "/run/reboot-required"), "/run/reboot-required.pkgs")),
+    "drained": ("local", File("/var/lib/lockstep-gpu/drained")),
     "grub_run": ("bundle", Recorded("grub-set-default, grub-reboot, update-grub; what GRUB prints at boot")),
     "grubby_default": ("bundle", Recorded("grubby --default-kernel")),
     "grubby_info": ("bundle", Recorded("grubby --info=ALL")),
@@ -34,9 +36,10 @@ _NOTHING = dict.fromkeys(("loader", "grub_default", "grub_settings", "environmen
 
 def section(reader):
     """reboot_marks: the packages that asked for a reboot, [] for an unnamed one, None where nothing asks (or nobody looked);
-    new_kernel_default: whether a newly installed kernel becomes the default (UPDATEDEFAULT), None where nothing tells; build.
+    new_kernel_default: whether a newly installed kernel becomes the default (UPDATEDEFAULT), None where nothing tells; build;
+    drained: for which kernel's boot the node was taken out of service, None where it was not.
     """
-    return dict(facts_build.section(reader),
+    return dict(facts_build.section(reader), drained=reader.parsed("drained", _first_line, absent=None),
                 reboot_marks=reader.told("reboot_marks", lambda text, rc: parse_boot.parse_reboot_marks(text)),
                 new_kernel_default=reader.parsed("sysconfig_kernel", parse_boot.parse_sysconfig_kernel, absent=None))
 
@@ -68,7 +71,8 @@ def _loader(reader, files):
     """GRUB's part of boot(); files: the paths that are there, None when nobody recorded them."""
     settings = reader.parsed("grub_default", parse_boot.parse_default_grub, absent={})
     environment = reader.parsed("grubenv", parse_boot.parse_grubenv, absent={})
-    menu = reader.parsed("grub_cfg", _menu)
+    custom = reader.parsed("grub_custom", lambda text: Parsed(text, []), absent=None)
+    menu = reader.parsed("grub_cfg", lambda text: _menu(grub_entry.with_custom(text, custom)))
     # grub-mkconfig's own default is the first entry.
     default = None if settings is None else settings.get("GRUB_DEFAULT", "0")
     if default is None and settings is not None:
@@ -79,7 +83,7 @@ def _loader(reader, files):
             "menu_default": menu[1] if menu else None, "env_writable": _writable(reader, files),
             "env_refused": reader.told("grub_run", lambda text, rc: parse_boot.parse_grub_run(text))}
     if menu and menu[0]:
-        kernel, reason = parse_boot.default_kernel(*menu, environment)
+        kernel, reason = _of_trial(reader, *menu, environment) or parse_boot.default_kernel(*menu, environment)
         if reason:
             reader.note("grub_cfg", reason)
         return dict(part, default_kernel=kernel, entries=[_plain(entry) for entry in menu[0] if not entry["submenu"]])
@@ -88,6 +92,20 @@ def _loader(reader, files):
         return dict(part, **_systemd_boot(reader, found))
     known = environment if environment is not None or "grubenv" not in reader.not_recorded else {}
     return dict(part, default_kernel=_bls_default(reader, found, part, known), **found)
+
+
+def _first_line(text):
+    """Parser of our mark: what its first line says."""
+    return Parsed(text.partition("\n")[0].strip()[:200], [])
+
+
+def _of_trial(reader, entries, _default, environment):
+    """What parse_boot.default_kernel() gives, for a trial whose menu entry nobody recorded: its record names the kernel; None for anything else."""
+    wanted = (environment or {}).get("next_entry")
+    if not trial.is_entry(wanted) or parse_boot.find_entry(entries, wanted) or "grub_custom" not in reader.not_recorded:
+        return None
+    record = reader.parsed("trial_record", parse_trial.parse_trial, absent=None)
+    return (record["kernel"], None) if record else (None, "the next start is a trial of a kernel that nobody recorded")
 
 
 def _plain(entry):

@@ -11,6 +11,7 @@ import subprocess
 
 from ansible_collections.lockstep.gpu.plugins.module_utils import capture, facts_apt, facts_boot, facts_containers, facts_controller, facts_dkms
 from ansible_collections.lockstep.gpu.plugins.module_utils import facts_fabric, facts_gpu, facts_host, facts_nccl, facts_ofed, facts_rpm, facts_security
+from ansible_collections.lockstep.gpu.plugins.module_utils import facts_trial
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_dpkg import DPKG_FORMAT
 from ansible_collections.lockstep.gpu.plugins.module_utils.probe_kinds import Command, File, Function, Special, execute
 from ansible_collections.lockstep.gpu.plugins.module_utils.run import ENVIRONMENT
@@ -20,7 +21,7 @@ LEVELS = ("local", "gpu", "archive", "deep")
 # Probes of this level are never taken live (probe_kinds.Recorded).
 BUNDLE = "bundle"
 SECTIONS = (facts_apt, facts_rpm, facts_boot, facts_dkms, facts_security, facts_gpu, facts_fabric, facts_host, facts_containers,
-            facts_nccl, facts_ofed, facts_controller)
+            facts_nccl, facts_ofed, facts_controller, facts_trial)
 
 
 def _modinfo(root, tools):

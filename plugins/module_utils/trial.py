@@ -64,7 +64,7 @@ def parse(text):
     """A record from its text; None for anything else, so that a damaged file counts as none."""
     try:
         record = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     fits = isinstance(record, dict) and record.get("schema") == SCHEMA and record.get("outcome") in (PENDING, FAILED) \
         and all(isinstance(record.get(key), str) for key in ("token", "kernel", "digest", "boot_id")) \
@@ -141,7 +141,7 @@ def text_of(path):
         return None
 
 
-def write(path, text, mode=0o644):
+def write(path, text):
     """Replace a file in one step, so that neither a killed run nor a power cut leaves a part of it, or loses it afterwards."""
     path = os.path.realpath(path)
     folder = os.path.dirname(path)
@@ -150,7 +150,7 @@ def write(path, text, mode=0o644):
     with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape", newline="") as out:
         out.write(text)
         out.flush()
-        os.fchmod(out.fileno(), os.stat(path).st_mode & 0o777 if os.path.exists(path) else mode)
+        os.fchmod(out.fileno(), os.stat(path).st_mode & 0o777 if os.path.exists(path) else 0o644)
         os.fsync(out.fileno())
     os.rename(temporary, path)
     sync_folder(folder)

@@ -47,7 +47,7 @@ class Trials:
             if record is None:
                 trial.remove(self._file(trial.RECORD))
             else:
-                trial.write(self._file(trial.RECORD), trial.dumps(record), 0o600)
+                trial.write(self._file(trial.RECORD), trial.dumps(record))
         self.seen = self.seen._replace(record=record)
 
     def _forget_marks(self):

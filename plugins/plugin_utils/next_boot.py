@@ -12,6 +12,8 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.lockstep.gpu.plugins.module_utils import trial
+
 from . import installed_kernels
 
 Row = t.Dict[str, t.Any]
@@ -28,6 +30,8 @@ _ID = re.compile(r"(?:.*>)?gnulinux-(?P<release>\d[^>]*?)-(?:advanced|recovery)-
 def next_kernel(state: t.Mapping[str, t.Any]) -> t.Optional[str]:
     """The release of the kernel that the next boot takes; None when nothing tells."""
     boot = state.get("boot") or {}
+    if not boot.get("default_kernel") and trial.is_entry(boot.get("next_entry")):
+        return (state.get("trial") or {}).get("kernel")
     return boot.get("default_kernel") or (None if state.get("container") else _predicted(state, boot))
 
 

@@ -211,6 +211,17 @@ def grubenv_not_writable(ctx: Context) -> t.Iterator[Hit]:
                   "not return to %s." % (_locked(ctx), running))
 
 
+def trial_boot_failed(ctx: Context) -> t.Iterator[Hit]:
+    """The stack's kernel came up when it was booted on trial. Where it runs after all, the failure is history."""
+    trial = ctx.state.get("trial") or {}
+    running = (ctx.state.get("kernel") or {}).get("running")
+    if trial.get("outcome") != "failed" or trial.get("kernel") != _locked(ctx) or running == _locked(ctx):
+        return
+    yield Hit("%s, failed %d times" % (_locked(ctx), trial["attempts"]), "Kernel %s was booted on trial and %s. The node returned to %s." % (
+        _locked(ctx), trial.get("reason") or "failed", running or trial.get("from") or "its default"),
+        do=(step("manual", "find out why kernel %s does not come up; a trial of the same files is repeated only when it is asked for" % _locked(ctx)),))
+
+
 def boot_space_low(ctx: Context) -> t.Iterator[Hit]:
     """Every file system has room for what is still to be installed, by rough numbers; site counts the exact ones."""
     space = ctx.state.get("space") or {}
@@ -240,4 +251,4 @@ def boot_space_low(ctx: Context) -> t.Iterator[Hit]:
 
 
 RULES = (kernel_module_missing, running_kernel_not_locked, next_boot_kernel_not_locked, unlocked_kernel_installed, meta_package_not_held,
-         reboot_required, grubenv_not_writable, boot_space_low)
+         reboot_required, grubenv_not_writable, trial_boot_failed, boot_space_low)

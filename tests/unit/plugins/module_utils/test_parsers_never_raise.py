@@ -18,11 +18,11 @@ from ansible_collections.lockstep.gpu.plugins.module_utils import parse_dnf, par
 from ansible_collections.lockstep.gpu.plugins.module_utils import parse_copies, parse_interfaces, parse_nccl, parse_nccl_log, parse_ofed
 from ansible_collections.lockstep.gpu.plugins.module_utils import parse_containers, parse_controller, parse_fabric, parse_host
 from ansible_collections.lockstep.gpu.plugins.module_utils import parse_dkms_log, parse_dkms_tree, parse_dmesg, parse_module_config, parse_signing
-from ansible_collections.lockstep.gpu.plugins.module_utils import parse_apt_actions, parse_apt_archive, parse_apt_run, parse_module_result
+from ansible_collections.lockstep.gpu.plugins.module_utils import parse_apt_actions, parse_apt_archive, parse_apt_run, parse_module_result, parse_trial
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-MODULES = (parse_apt_actions, parse_apt_archive, parse_apt_run, parse_module_result,
+MODULES = (parse_apt_actions, parse_apt_archive, parse_apt_run, parse_module_result, parse_trial,
            parse_dkms_log, parse_dkms_tree, parse_dmesg, parse_module_config, parse_signing,
            parse_containers, parse_controller, parse_fabric, parse_host,
            parse_dnf, parse_dnf_plan, parse_dnf_run, parse_rpm,
@@ -45,7 +45,7 @@ FRAGMENTS = ["Inst a [1] (2 x:y [amd64]) []", "Remv a [1]", "Start-Date: 1", "Up
              "Installing:", " kernel x86_64 1-1 baseos 1 M", "   replacing kernel.x86_64 1-0", "a-1:1-1.x86_64", "a.x86_64", "Installed Packages",
              "[[packages]]", "name = \"a\"", "key = \"evr\"", "[main]", "exclude=a", "nvidia-driver 570 [d][e] default [d] [i], b c",
              " Problem: cannot install both a-1-1.x86_64 and b-1-2.x86_64", "No match for argument: a", "Name : a", "Stream : b [e]",
-             "==> /a <==", "==> /x.sources <==", "nvidia/1, k, x86_64: installed", "menuentry 'a' --id b {", "submenu 'c' {", "}",
+             "==> /a <==", "==> /trial.json <==", "{\"schema\": 1, \"outcome\": \"failed\"}", "==> /x.sources <==", "nvidia/1, k, x86_64: installed", "menuentry 'a' --id b {", "submenu 'c' {", "}",
              "\tlinux /boot/vmlinuz-6", "# GRUB Environment Block", "a=b", "auto", "/a", "", "5", "Name: x", "Status: auto",
              "Alternative: /a", " b c", "Package: a", "Pin: version 1", "Pin-Priority: x", "Types: deb", "URIs: u", "Suites: s",
              "deb [a] u s c", "filename: /x", "NVRM version: NVIDIA UNIX x86_64 Kernel Module 1", "\ufffd\0", "9" * 5000, "{" * 3000,

@@ -50,8 +50,11 @@ def steps(record):
     return [(step["action"], step.get("target")) for step in record["plan"]]
 
 
+TRIAL = ('{"schema": 1, "token": "0123456789abcdef", "kernel": "%s", "from": "' + OLDER + '", "attempts": 2, "digest": "d", "boot_id": "b", '
+         '"confirm_within": 600, "armed": true, "outcome": "%s", "reason": "did not reach user space"}\n')
 SPEAKS = [
     # code, part of the subject, verdict class, step, the world
+    ("trial_boot_failed", LOCKED + ", failed 2 times", "broken", None, {"given": {"running_kernel": OLDER}, "trial_record": TRIAL % (LOCKED, "failed")}),
     ("running_kernel_not_locked", NEWER, "drift", None, {"given": {"running_kernel": NEWER}}),
     ("next_boot_kernel_not_locked", NEWER, "drift", ("set_default_kernel", LOCKED), {"given": {"next_boot_kernel": NEWER}}),
     ("next_boot_kernel_not_locked", EL_NEWER, "drift", ("set_default_kernel", EL), {"kernel": EL, "grubby_default": "/boot/vmlinuz-%s\n" % EL_NEWER}),
@@ -168,6 +171,8 @@ IN_ORDER = [
     {"initramfs_files": "usr/lib/modules/%s/updates/dkms/nvidia.ko.zst\n" % LOCKED,
      "modinfo": "filename: /lib/modules/%s/updates/dkms/nvidia.ko\nversion: 535.129.03\n" % LOCKED},
     {"kernel_files": "/boot/vmlinuz-%s\n" % LOCKED},
+    # It runs after all; another kernel failed; a trial that goes on is no fault.
+    {"trial_record": TRIAL % (LOCKED, "failed")}, {"trial_record": TRIAL % (NEWER, "failed")}, {"trial_record": TRIAL % (LOCKED, "pending")},
     {"reboot_marks": "No core libraries or services have been updated since boot-up.\n"},
     {"reboot_marks": "libc6\ndbus\n"},
     {"dpkg_list": DEB_KERNELS + "linux-modules-nvidia-535-server-%s\t1\tii \n" % LOCKED},
