@@ -103,7 +103,7 @@ class Trials:
         return self._forget_marks() or changed
 
     def give_way(self, state):
-        """Before the default changes, which drops a one-time entry: end what waits for it, judge what is over; True when anything was there.
+        """Before a default is set, which counts from the next start on: end a trial that waits for it, judge one that is over; True when one was there.
 
         A kernel that runs on trial goes on: on the way back there is just another default.
         """

@@ -45,15 +45,17 @@ options:
   state:
     description:
       - V(default) makes the kernel the one that boots from now on. For a kernel that runs on trial this confirms the trial.
+        A trial that still waits for its boot is taken back, and one that failed is put on record.
       - V(once) boots it at the next start only, so that a power cycle returns to the default. GRUB clears the one-time entry
         itself, so this is refused with C(grubenv_not_writable) where GRUB cannot write its environment block (LVM, md, btrfs, zfs, or no
         such file), with C(grub_default_not_saved) where the default is not the saved entry, and with C(trial_boot_failed) where as many trials as
         O(trials) of the same image and initramfs have failed. Another trial that waits for its boot is replaced.
       - V(settled) judges the trial on record. One that failed is cleared away and stays on record; one that waits for its boot, or that runs and waits
         to be confirmed, is left alone. Without a trial, what a killed run left of one is removed.
+      - V(withdrawn) ends a trial that waits for its boot, so that the next start is the default. One that runs is left alone, one that failed is judged.
       - V(query) changes nothing.
     type: str
-    choices: [default, once, settled, query]
+    choices: [default, once, settled, withdrawn, query]
     default: default
   confirm_within:
     description:
@@ -232,7 +234,7 @@ def make_default(loader, trials, before, kernel, check_mode):
     spec = grub.spec_of(loader.entry(before, kernel))
     moved = not grub.is_saved(before) or (before.env or {}).get("saved_entry") != spec
     commits = trials.commits(kernel, before)
-    changed = (moved or trials.seen.record is None) and not commits and trials.give_way(before)
+    changed = not commits and trials.give_way(before)
     if moved and not check_mode:
         # The entry first: a run that dies in between then leaves no saved default without an entry.
         loader.set_default(spec)
@@ -256,8 +258,8 @@ def apply(loader, run, params, check_mode):
     result.update({"%s_%s" % (name, when): words[name] for name in words for when in ("before", "after")})
     if params["state"] == "query":
         return result
-    if params["state"] == "settled":
-        changed = trials.settle(before)
+    if params["state"] in ("settled", "withdrawn"):
+        changed = trials.settle(before) if params["state"] == "settled" else trials.give_way(before)
         wanted = dict(words, next=None) if changed and trials.armed(before) else words
     elif params["state"] == "once":
         changed, wanted = boot_once(loader, trials, before, params)
@@ -270,7 +272,7 @@ def apply(loader, run, params, check_mode):
     setting = "saved" if params["state"] == "default" else after.setting
     result.update(changed=changed, default_after=wanted["default"], next_after=wanted["next"], trial=trials.shown(after))
     result["diff"] = {"before": as_text(words, before.setting, on_trial), "after": as_text(wanted, setting, result["trial"])}
-    if params["state"] != "settled":
+    if params["state"] not in ("settled", "withdrawn"):
         result["entry"] = grub.spec_of(loader.entry(before, params["kernel"]))
     return result
 
@@ -279,7 +281,7 @@ def main():
     module = AnsibleModule(
         argument_spec={
             "kernel": {"type": "str"},
-            "state": {"type": "str", "choices": ["default", "once", "settled", "query"], "default": "default"},
+            "state": {"type": "str", "choices": ["default", "once", "settled", "withdrawn", "query"], "default": "default"},
             "confirm_within": {"type": "int", "default": 0},
             "panic": {"type": "int", "default": 30},
             "trials": {"type": "int", "default": 2},

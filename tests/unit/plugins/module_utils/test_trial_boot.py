@@ -49,7 +49,7 @@ def test_twice_is_once(node):
     node.apply("once", NEW, **WITHIN)
     before, effects = node.text(RECORD), node.effects
     assert not node.apply("once", NEW, **WITHIN)["changed"]
-    assert not node.apply("settled")["changed"] and not node.apply("default", OLD)["changed"]
+    assert not node.apply("settled")["changed"]
     assert (node.text(RECORD), node.effects) == (before, effects)
 
 
@@ -148,6 +148,22 @@ def test_a_default_that_is_set_ends_a_trial_that_waits(node):
     done = node.apply("default", NEW)
     assert (done["default_after"], done["next_after"], done["trial"]) == (NEW, None, None)
     assert node.traces() == []
+
+
+def test_a_trial_is_taken_back(node):
+    node.apply("once", NEW, **WITHIN)
+    said = node.apply("default", OLD, check=True)
+    done = node.apply("default", OLD)
+    assert said == done and (done["changed"], done["default_after"], done["next_after"], done["trial"]) == (True, OLD, None, None)
+    assert node.traces() == [] and record(node) is None and not node.apply("default", OLD)["changed"]
+
+
+def test_the_default_of_the_old_kernel_records_a_failure_and_leaves_a_trial_that_runs(node):
+    node.apply("once", NEW, **WITHIN)
+    node.boot()
+    assert not node.apply("default", OLD)["changed"] and "lockstep-gpu-trial.timer" in node.traces()
+    node.boot("reset")
+    assert node.apply("default", OLD)["trial"]["outcome"] == "failed" and record(node)["attempts"] == 1
 
 
 def test_a_loader_that_did_not_look(node):
