@@ -29,7 +29,7 @@ def make_plan(stack, state, resolved=None, kernel=None, repositories=None, signi
     found = dkms_signing.planned(found, signing, state)
     units = services.of(stack, need["slices"], found["components"], state)
     return dict(found, slices=need["slices"], alternatives=need["alternatives"], services=units, modprobe=policy,
-                remarks=need["remarks"] + services.remarks(units), flavour=need["flavour"], proof=plan.proof_of(stack, need),
+                remarks=need["remarks"] + services.remarks(units), flavour=need["flavour"], proof=plan.proof_of(stack, need, state),
                 actions=found["actions"] + modprobe.steps(policy, state) + services.steps(units))
 
 

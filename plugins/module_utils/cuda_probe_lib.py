@@ -296,7 +296,7 @@ def module_rows(run, kernel, names, expected):
         fits = (item["vermagic"] or "").split(" ")[0] == kernel
         detail = "%s, vermagic %s, license %s, signer %s" % (item["path"], item["vermagic"], item["license"], item["signer"])
         rows.append(row(subject, item["version"], detail, fits, expected.get(subject), **{
-            key: item[key] for key in ("path", "vermagic", "license", "signer")}))
+            key: item[key] for key in ("path", "vermagic", "license", "signer", "signed")}))
     return rows
 
 

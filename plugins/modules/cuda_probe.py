@@ -23,16 +23,21 @@ attributes:
   check_mode:
     details:
       - NVML, C(nvidia-smi), the CUDA runtime and the compiled program are not run in check mode. As root they create device nodes.
+        No module is loaded either.
 options:
   subjects:
-    description: What to prove.
+    description:
+      - What to prove.
+      - V(load) really runs C(modprobe) for O(alias) where O(kernel) is the running one. On a machine without a GPU the driver answers
+        C(No such device), which proves that the module fits the kernel.
+      - V(initramfs_content) looks into the initramfs of O(kernel) for the blacklist of M(lockstep.gpu.modprobe_policy) and for old copies of O(modules).
     type: list
     elements: str
-    choices: [libcuda, libnvidia-ml, nvidia-smi, libcudart, nvcc, compile, libnccl, ibv_devinfo, modprobe, modules, initramfs]
+    choices: [libcuda, libnvidia-ml, nvidia-smi, libcudart, nvcc, compile, libnccl, ibv_devinfo, modprobe, modules, initramfs, initramfs_content, load]
     default: [libcuda, libnvidia-ml, nvidia-smi, libcudart, nvcc, libnccl, ibv_devinfo, modprobe, modules, initramfs]
   kernel:
     description:
-      - Release of the kernel that V(modprobe), V(modules) and V(initramfs) are about. It need not be the running one.
+      - Release of the kernel that V(modprobe), V(modules), V(initramfs) and V(initramfs_content) are about. It need not be the running one.
       - These subjects are left out without it.
     type: str
   modules:
@@ -120,11 +125,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.lockstep.gpu.plugins.module_utils import cuda_probe_lib as lib
+from ansible_collections.lockstep.gpu.plugins.module_utils import cuda_probe_kernel, cuda_probe_lib as lib
 from ansible_collections.lockstep.gpu.plugins.module_utils.run import Runner, find_tool, run_limited
 
 SUBJECTS = ["libcuda", "libnvidia-ml", "nvidia-smi", "libcudart", "nvcc", "compile", "libnccl", "ibv_devinfo", "modprobe", "modules",
-            "initramfs"]
+            "initramfs", "initramfs_content", "load"]
+# Asked for by name only: they take time, or act.
+SPECIAL = ("compile", "initramfs_content", "load")
 WORKERS = 4     # probes wait on other processes; more would only slow a busy node
 
 
@@ -154,6 +161,8 @@ def probes(params, run, may_act):
             "modprobe": lambda: [lib.modprobe_row(params["alias"], kernel, limit, expected.get("modprobe"))],
             "modules": lambda: lib.module_rows(run, kernel, params["modules"], expected),
             "initramfs": lambda: [lib.initramfs_row(kernel, expected.get("initramfs"))],
+            "initramfs_content": lambda: [cuda_probe_kernel.content_row(kernel, params["modules"], 6 * limit)],
+            "load": lambda: [cuda_probe_kernel.load_row(params["alias"], kernel, may_act, 6 * limit, expected.get("load"))],
         })
     wanted = params["subjects"] + (["compile"] if params["compile"] else [])
     return {name: table[name] for name in SUBJECTS if name in wanted and name in table}
@@ -163,7 +172,7 @@ def main():
     module = AnsibleModule(
         argument_spec={
             "subjects": {"type": "list", "elements": "str", "choices": SUBJECTS,
-                         "default": [name for name in SUBJECTS if name != "compile"]},
+                         "default": [name for name in SUBJECTS if name not in SPECIAL]},
             "kernel": {"type": "str"},
             "modules": {"type": "list", "elements": "str", "default": []},
             "alias": {"type": "str", "default": "nvidia"},

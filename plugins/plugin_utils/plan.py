@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ansible_collections.lockstep.gpu.plugins.module_utils import apt_pins, closure, versionlocks
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_apt import OWN_PREFERENCES, OWN_SOURCES
-from ansible_collections.lockstep.gpu.plugins.plugin_utils import completed, knowledge, package_sets, repositories as sources
+from ansible_collections.lockstep.gpu.plugins.plugin_utils import boot_proof, completed, knowledge, package_sets, repositories as sources
 from ansible_collections.lockstep.gpu.plugins.plugin_utils.repositories import repositories
 from ansible_collections.lockstep.gpu.plugins.plugin_utils.slices import PlanError, dkms_of, find_set, globs, readable, slice_of, texts
 
@@ -103,8 +103,12 @@ def have_version(part, packages):
     return closure.version_for(part, package, part["requests"][0]["version"]) if closure.is_installed(package) else None
 
 
-def proof_of(stack, need):
-    """What cuda_probe has to show for a stack: {subjects, expected, modules, kernel}; packages: versions that only packages show."""
+def proof_of(stack, need, state=None):
+    """What cuda_probe has to show for a stack: {subjects, expected, modules, kernel}; packages: versions that only packages show;
+    gate: what it has to show of a kernel before that is booted (boot_proof.subjects).
+
+    state: where it says that the kernel runs, the driver's module is really loaded.
+    """
     modules = need["modules"]
     found = {"subjects": [], "expected": {}, "modules": modules["files"] if modules else [], "kernel": need["kernel"],
              "packages": {part["name"]: part["version"] for part in need["slices"] if part["name"] in ("fabric", "container_toolkit", "dcgm")}}
@@ -117,6 +121,9 @@ def proof_of(stack, need):
     if modules and need["kernel"]:
         found["subjects"] += ["modprobe", "modules"]
         found["expected"].update({"module:" + name: modules["version"] for name in modules["files"]}, modprobe=modules["files"][0])
+        if state and not state.get("container") and (state.get("kernel") or {}).get("running") == need["kernel"]:
+            found["subjects"].append("load")
+            found["expected"]["load"] = modules["version"]
     if stack.get("cuda"):
         release = stack["cuda"].get("active") or stack["cuda"]["versions"][0]
         names = ["libcudart", "nvcc"] if stack["cuda"].get("profile") == "toolkit" else ["libcudart"]
@@ -128,7 +135,7 @@ def proof_of(stack, need):
     if stack.get("nccl"):
         found["subjects"].append("libnccl")
         found["expected"]["libnccl"] = stack["nccl"]["version"]
-    return found
+    return dict(found, gate=boot_proof.subjects(stack, need))
 
 
 def stream_due(part, state):

@@ -109,3 +109,14 @@ def node_record(stack, state, plan, findings, probe=None, failure=None, done=(),
         "components": components(plan) if plan else [], "proof": [row for row in rows if row["value"] is not None],
         "not_proven": not_proven, "plan": todo, "changed": list(done), "state": state,
     }
+
+
+def after_boot(known, failure=None, problems=(), remarks=(), done=(), accept=()):
+    """A record with what was done about the boot, and what went wrong there: the node is judged by all of it.
+
+    failure: {task, result}; problems: [{code, name, message}], which say more than the failure where there are any.
+    """
+    found = failures(dict(failure, result=dict(failure["result"], problems=list(problems))) if failure else None)
+    rows = list(known["findings"]) + accepted(found, accept)
+    return dict(known, findings=rows, verdict=engine.verdict(rows, applicable=known["verdict"] != "not_applicable"),
+                remarks=list(dict.fromkeys([*known.get("remarks", []), *remarks])), changed=[*known.get("changed", []), *done])

@@ -78,7 +78,7 @@ def _node(name: str, node: Row) -> t.List[str]:
 def _proven(row: Row) -> str:
     """In a word; why not, where it is not. How it was proven stands in the document."""
     if row.get("proven"):
-        return "proven"
+        return "proven, %s" % row["words"] if row.get("words") else "proven"
     word = "FAILED" if row.get("proven") is False else "not proven"
     return "%s, %s" % (word, row["detail"]) if row.get("detail") else word
 
