@@ -37,7 +37,7 @@ def read_text(path):
         return None
 
 
-def write_atomically(path, content):
+def write_atomically(path, content, mode=0o644):
     """Replace a file's content (text or bytes) in one step, so that a killed run leaves the old or the new one."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".lockstep-")
@@ -45,7 +45,7 @@ def write_atomically(path, content):
         out.write(content if isinstance(content, bytes) else content.encode("utf-8"))
         out.flush()
         os.fsync(out.fileno())
-    os.chmod(temporary, 0o644)
+    os.chmod(temporary, mode)
     os.rename(temporary, path)
 
 

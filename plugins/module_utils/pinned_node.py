@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 
-from ansible_collections.lockstep.gpu.plugins.module_utils import acting, closure, pinning, pinning_dnf, repository_keys
+from ansible_collections.lockstep.gpu.plugins.module_utils import acting, closure, keeping, pinning, pinning_dnf, repository_keys
 from ansible_collections.lockstep.gpu.plugins.module_utils.run import find_tool
 
 # Each has what pinning.py lists at its top.
@@ -36,6 +36,7 @@ class Node:
         self.settings = {"sources": sources, "keys": repository_keys.load(params.get("keys") or [], fetch, backend.KEY_FORM)}
         self.alternatives = params["alternatives"]
         self.rows, self.removed = params["closure"], params["removed"]
+        self.keep_mib = params.get("keep_mib", 0)
         backend.wait_for_lock()
         self.refresh()
 
@@ -148,6 +149,10 @@ class Node:
                 "all": {row["name"]: row["version"] for row in self.rows},
                 "removed": self.leaving(), "removable": self.removed,
             }
+            if due or wanted["removed"]:
+                # Before the settings change: what is about to leave, the archives that it came from may still have.
+                replaced = {row["name"]: row["old"] for row in due if row["old"] and not (self.by_name.get(row["component"]) or {}).get("installonly")}
+                keeping.keep(self.run, self.backend, dict(replaced, **{name: self.packages[name]["version"] for name in wanted["removed"]}), self.keep_mib)
             if due or wanted["removed"] or self.broken():
                 self.backend.install(self.run, self.slices, self.settings, wanted, self.pins_due())
             else:

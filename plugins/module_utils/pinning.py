@@ -31,6 +31,8 @@ Functions
   Anything else in the transaction raises Refused, and the pins are put back.
 - ``settle(run, slices, settings, pins)``: the same where no package changes.
 - ``hold(run, names)``: hold installed packages; nothing to do where pins are holds.
+- ``fetch(run, store, wanted) -> [{name, version, reason}]``: put the files of packages {name: version} into a store of keeping.py, from the node's
+  caches or its archives; what nobody has is returned.
 """
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ import shutil
 import tempfile
 import time
 
-from ansible_collections.lockstep.gpu.plugins.module_utils import apt, apt_pins, closure, repository_keys, resolving, versions
+from ansible_collections.lockstep.gpu.plugins.module_utils import apt, apt_pins, closure, keeping_apt, repository_keys, resolving, versions
 from ansible_collections.lockstep.gpu.plugins.module_utils.acting import Refused, read_text, set_file, write_atomically
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_apt import OWN_PREFERENCES, OWN_SOURCES, parse_own_pins
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_dpkg import (
@@ -168,6 +170,11 @@ def transgressions(ask, arguments, wanted):
              for name, row in sorted(installs.items()) if wanted["all"].get(name) != row["version"]]
     return found + [{"code": "transaction_leaves_lock", "name": name, "message": "%s would be removed" % name}
                     for name in sorted(set(leaving) - set(wanted["removable"]))]
+
+
+def fetch(run, store, wanted):
+    """Put the files of packages into a store."""
+    return keeping_apt.fetch(run, store, wanted)
 
 
 def hold(run, names):

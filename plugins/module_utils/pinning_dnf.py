@@ -13,7 +13,7 @@ import shutil
 import tempfile
 import time
 
-from ansible_collections.lockstep.gpu.plugins.module_utils import closure, dnf_python, parse_dnf, parse_rpm, versionlocks, versions_rpm
+from ansible_collections.lockstep.gpu.plugins.module_utils import closure, dnf_python, keeping_dnf, parse_dnf, parse_rpm, versionlocks, versions_rpm
 from ansible_collections.lockstep.gpu.plugins.module_utils.acting import PackageError, Refused, read_text, set_file, write_atomically
 from ansible_collections.lockstep.gpu.plugins.module_utils.dnf import System, Words, version_of
 from ansible_collections.lockstep.gpu.plugins.module_utils.resolving_dnf import PLUGIN, doubles, open_dnf, resolve, restrict, wanted_streams
@@ -207,6 +207,11 @@ def settle(_run, slices, settings, pins):
         ask.save_streams()
         ask.close()
     write_locks(versionlocks.put_block(lock_text(), pin_text(slices, pins)))
+
+
+def fetch(_run, store, wanted):
+    """Put the files of packages into a store."""
+    return keeping_dnf.fetch(SYSTEM, store, wanted)
 
 
 def hold(_run, _names):

@@ -197,9 +197,16 @@ options:
     description: Alternatives to select by hand, name to path, as in update-alternatives(1).
     type: dict
     default: {}
+  keep_mib:
+    description:
+      - How many MiB of packages that a transaction replaces or removes are kept in C(/var/lib/lockstep-gpu/packages), for M(lockstep.gpu.restored_packages).
+      - They come from the package manager's cache or from the repositories. What cannot be kept is no failure. V(0) keeps none.
+    type: int
+    default: 4096
 seealso:
   - module: ansible.builtin.apt
   - module: lockstep.gpu.node_facts
+  - module: lockstep.gpu.restored_packages
 """
 
 EXAMPLES = r"""
@@ -321,6 +328,7 @@ def main():
             "repositories": {"type": "str"},
             "keys": {"type": "list", "elements": "dict", "default": [], "options": key, "no_log": False},
             "alternatives": {"type": "dict", "default": {}},
+            "keep_mib": {"type": "int", "default": 4096},
         },
         supports_check_mode=True,
     )
