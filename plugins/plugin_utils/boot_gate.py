@@ -75,7 +75,7 @@ def reasons(stack: Row, plan: Row, state: t.Optional[Row], probe: t.Optional[Row
         return ["The node's state could not be read."]
     rows = (probe or {}).get("proof") or {}
     found = [*_kernel(stack, state, target), *_todo(plan), *_proof(plan, rows), *_dkms(plan, state, target),
-             *_ofed(stack, state, target, rows), *_signatures(plan, state, rows), *_findings(stack, plan, state, accept)]
+             *_ofed(stack, state, target, rows), *_signatures(plan, state, rows), *_findings(stack, plan, state, target, accept)]
     return list(dict.fromkeys(found))
 
 
@@ -161,8 +161,21 @@ def _signatures(plan: Row, state: Row, rows: t.Mapping[str, Row]) -> t.Iterator[
                                                   "is not signed" if row.get("signed") is False else "may not be signed")
 
 
-def _findings(stack: Row, plan: Row, state: Row, accept: t.Sequence[str]) -> t.Iterator[str]:
-    for row in engine.findings(stack, state, plan=plan, accept=accept):
+def booted(state: Row, target: str) -> Row:
+    """The state as it would be behind the boot: the target runs and comes next, and no module of before is loaded."""
+    boot_loader = dict(state.get("boot") or {}, default_kernel=target, next_entry=None)
+    return dict(state, kernel=dict(state.get("kernel") or {}, running=target), boot=boot_loader, trial=None, reboot_marks=None,
+                modules=dict(state.get("modules") or {}, loaded=None))
+
+
+def kept(state: Row) -> Row:
+    """The state as it would be if the running kernel were the default: what is judged before a kernel becomes that."""
+    running = (state.get("kernel") or {}).get("running")
+    return dict(state, boot=dict(state.get("boot") or {}, default_kernel=running, next_entry=None), trial=None) if running else state
+
+
+def _findings(stack: Row, plan: Row, state: Row, target: str, accept: t.Sequence[str]) -> t.Iterator[str]:
+    for row in engine.findings(stack, booted(state, target), plan=plan, accept=accept):
         if not row.get("accepted") and (row["code"] in AGAINST or row["verdict"] in ("blocked", "broken", "unknown") and row["code"] not in MENDED):
             yield "%s@%s: %s" % (row["code"], row["subject"], row["message"])
 
