@@ -58,8 +58,8 @@ limited() {
 put() {
     mkdir -p "$state" && cat > "$state/.$1.new" || return
     sync "$state/.$1.new"
-    mv -f "$state/.$1.new" "$state/$1"
-    sync "$state"
+    mv -f "$state/.$1.new" "$state/$1" || return
+    sync "$state" || :
 }
 
 reached() {
