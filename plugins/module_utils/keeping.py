@@ -95,7 +95,7 @@ class Store:
         return None
 
     def add(self, found, linked=True):
-        """Take files over, [(name, version, path)]; linked: nobody writes into them where they are. Returns [{name, version, reason}] of those that were not."""
+        """Take files over, [(name, version, path)]; linked: nobody writes into them where they are. Returns [{name, version, reason}] of the others."""
         index, lost = self.index(), []
         for name, version, path in found:
             reason = self.room(os.path.getsize(path))

@@ -193,7 +193,8 @@ class Restore:
 
     def actions(self):
         """What has to be done, in the report's words."""
-        todo = [{"action": "configure_repository" if path == self.backend.SOURCES_FILE else "restore_file", "target": path} for path, _now, _then in self.texts()]
+        todo = [{"action": "configure_repository" if path == self.backend.SOURCES_FILE else "restore_file", "target": path}
+                for path, _now, _then in self.texts()]
         todo += [{"action": "remove", "target": "%s=%s" % (name, self.now["packages"][name])} for name in [*self.change["remove"], *self.change["soft"]]]
         todo += [{"action": "remove", "target": "%s=%s" % (name, version)} for name, gone in self.change["surplus"].items() for version in gone]
         for name, version in self.change["ask"].items():
