@@ -95,6 +95,8 @@ class Grub:
 
     name = "grub"
     editenv = "grub-editenv"
+    # What stands in the way of a one-time entry; the blank is for "cannot write" or "may not be able to write".
+    refused = "GRUB %s its environment block /boot/grub/grubenv"
 
     def __init__(self, run, root="/"):
         self._run = run

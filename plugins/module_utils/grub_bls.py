@@ -44,6 +44,7 @@ class Bls(Grub):
     """GRUB with boot loader specification entries below `root` ("/" outside tests). run: a run.Runner."""
 
     editenv = "grub2-editenv"
+    refused = "GRUB %s its environment block /boot/grub2/grubenv"
 
     @property
     def configured(self):

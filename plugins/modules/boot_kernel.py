@@ -24,8 +24,9 @@ description:
     where a clone has left others. There C(UPDATEDEFAULT=no) in C(/etc/sysconfig/kernel) keeps the installation of a kernel from moving the default.
   - Refuses a kernel that has no menu entry, no image or no initramfs.
   - In a container, which boots nothing, the result is C(status=not_applicable) and no failure.
-  - systemd-boot is not supported yet. Then O(state=query) returns C(status=unsupported), and
-    the other states fail.
+  - Of systemd-boot, the default and the one-time entry are EFI variables that C(bootctl) sets; the menu needs entries of the boot loader
+    specification, not unified kernel images.
+  - With any other boot loader O(state=query) returns C(status=unsupported), and the other states fail.
 version_added: 0.1.0
 author: lockstep.gpu contributors (@lockstep-gpu)
 extends_documentation_fragment: lockstep.gpu.attributes
@@ -180,7 +181,7 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.lockstep.gpu.plugins.module_utils import grub, grub_bls, trial, trial_boot
+from ansible_collections.lockstep.gpu.plugins.module_utils import grub, grub_bls, systemd_boot, trial, trial_boot
 from ansible_collections.lockstep.gpu.plugins.module_utils.run import CommandError, Runner
 
 CONTAINER_MARKS = ("/run/systemd/container", "/.dockerenv", "/run/.containerenv")
@@ -209,12 +210,11 @@ def as_text(words, default_setting, on_trial):
     return text + ("on trial: %(kernel)s, %(outcome)s, failed before: %(attempts)d\n" % on_trial if on_trial else "")
 
 
-def refuse_once(state):
+def refuse_once(loader, state):
     """Raises GrubError where a one-time boot would not return to the default by itself."""
     if state.env_writable is not True:
         reason = "cannot write" if state.env_writable is False else "may not be able to write"
-        raise grub.GrubError("GRUB %s its environment block /boot/grub/grubenv, so a trial boot would repeat for ever" % reason,
-                             "grubenv_not_writable")
+        raise grub.GrubError("%s, so a trial boot would repeat for ever" % (loader.refused % reason), "grubenv_not_writable")
     saved = (state.env or {}).get("saved_entry")
     if not grub.is_saved(state) or trial.is_entry(saved) or grub.kernel_named(state, saved) is None:
         raise grub.GrubError("the default is not a saved entry, so after the trial another kernel could boot; set the default first",
@@ -224,7 +224,7 @@ def refuse_once(state):
 def boot_once(loader, trials, before, params):
     """What O(state=once) does: whether anything was to be done, and the words of the state then. Raises as apply()."""
     loader.entry(before, params["kernel"])
-    refuse_once(before)
+    refuse_once(loader, before)
     changed = trials.arm(params["kernel"], before, params["confirm_within"], params["panic"], params["trials"])
     return changed, dict(shown(before), next=params["kernel"] if changed else shown(before)["next"])
 
@@ -289,7 +289,7 @@ def main():
         required_if=[("state", "default", ["kernel"]), ("state", "once", ["kernel"])],
         supports_check_mode=True)
     run = Runner(module)
-    loader = next((loader for loader in (grub.Grub(run), grub_bls.Bls(run)) if loader.configured), grub.Grub(run))
+    loader = next((loader for loader in (systemd_boot.SystemdBoot(run), grub.Grub(run), grub_bls.Bls(run)) if loader.configured), grub.Grub(run))
     nothing = dict.fromkeys(("default_before", "default_after", "next_before", "next_after", "env_writable", "trial"))
     negative = [name for name in ("confirm_within", "panic", "trials") if module.params[name] < 0]
     if negative:
@@ -300,7 +300,7 @@ def main():
         other = loader.other_loader()
         if in_container() and other is None:
             module.exit_json(status="not_applicable", loader="none", changed=False, msg="a container boots no kernel of its own", **nothing)
-        message = "the default kernel can be set with GRUB as Debian, Ubuntu and RHEL set it up only; found %s" % (other or "no boot loader")
+        message = "the default kernel can be set with GRUB as Debian, Ubuntu and RHEL set it up, and with a running systemd-boot; found %s" % (other or "no boot loader")
         if module.params["state"] == "query":
             module.exit_json(status="unsupported", loader=other or "none", changed=False, msg=message, **nothing)
         module.fail_json(status="unsupported", loader=other or "none", msg=message, **nothing)
