@@ -300,7 +300,8 @@ def main():
         other = loader.other_loader()
         if in_container() and other is None:
             module.exit_json(status="not_applicable", loader="none", changed=False, msg="a container boots no kernel of its own", **nothing)
-        message = "the default kernel can be set with GRUB as Debian, Ubuntu and RHEL set it up, and with a running systemd-boot; found %s" % (other or "no boot loader")
+        message = ("the default kernel can be set with GRUB as Debian, Ubuntu and RHEL set it up, and with systemd-boot where that started the "
+                   "node; found %s" % (other or "no boot loader"))
         if module.params["state"] == "query":
             module.exit_json(status="unsupported", loader=other or "none", changed=False, msg=message, **nothing)
         module.fail_json(status="unsupported", loader=other or "none", msg=message, **nothing)

@@ -16,7 +16,8 @@ OLD, NEW = "6.12.107+deb13-amd64", "6.12.117+deb13-amd64"
 VENDOR = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"
 # As kernel-install writes it.
 ENTRY = ("# Boot Loader Specification type#1 entry\n# File created by /usr/lib/kernel/install.d/90-loaderentry.install\ntitle      Debian GNU/Linux 13\n"
-         "version    {0}\nmachine-id {1}\nsort-key   debian\noptions    root=UUID=3e1f ro quiet\nlinux      /{1}/{0}/linux\ninitrd     /{1}/{0}/initrd.img-{0}\n")
+         "version    {0}\nmachine-id {1}\nsort-key   debian\noptions    root=UUID=3e1f ro quiet\n"
+         "linux      /{1}/{0}/linux\ninitrd     /{1}/{0}/initrd.img-{0}\n")
 
 
 class Node:

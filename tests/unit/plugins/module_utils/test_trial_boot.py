@@ -7,11 +7,16 @@ from __future__ import annotations
 
 import json
 import os
+import pathlib
+import sys
 
 import pytest
 from boot_nodes import NEW, OLD, UNITS, Killed, Node, spec
 
 from ansible_collections.lockstep.gpu.plugins.module_utils import grub, trial
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[4] / "molecule/rollout/machine"))
+import simulated_grub  # noqa: E402
 
 RECORD = "var/lib/lockstep-gpu/trial.json"
 WITHIN = {"confirm_within": 600}
@@ -36,6 +41,17 @@ def test_what_is_prepared(node):
     assert os.readlink(node.root / UNITS / "sysinit.target.wants/lockstep-gpu-trial.timer") == "../lockstep-gpu-trial.timer"
     taken = node.grub_takes()
     assert taken.startswith("/boot/vmlinuz-%s root=" % NEW) and taken.endswith(" quiet panic=30 lockstep.gpu.trial=" + record(node)["token"])
+
+
+def test_another_reader_of_grubs_language_boots_it_once(node):
+    node.put("boot/grub/custom.cfg", "menuentry 'mine' --id mine {\n\tlinux /boot/vmlinuz-%s mine\n}\n" % OLD)
+    node.apply("once", NEW)
+    started = simulated_grub.Menu(node.root).boot()
+    assert (started["kernel"], started["entry"], started["initrd"]) == (NEW, "lockstep-gpu-trial", "/boot/initrd.img-" + NEW)
+    assert started["options"].endswith(" quiet panic=30 lockstep.gpu.trial=" + record(node)["token"])
+    assert simulated_grub.Menu(node.root).boot()["kernel"] == OLD
+    # The old kernel starts without any of it.
+    assert "panic" not in simulated_grub.Menu(node.root).boot()["options"]
 
 
 def test_without_a_limit_nothing_returns_by_itself(node):
