@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 
 from ansible_collections.lockstep.gpu.plugins.module_utils import capture, facts_build, grub_entry, parse_bls, parse_boot, parse_trial, trial
@@ -16,12 +18,27 @@ _LOADER_CONF = ("/boot/loader/loader.conf", "/boot/efi/loader/loader.conf", "/ef
 # A menu that GRUB makes itself, of the entries of /boot/loader/entries.
 _BLSCFG = re.compile(r"^[ \t]*blscfg\b", re.MULTILINE)
 
+
+def _variables(root):
+    """systemd-boot's EFI variables as "NAME: TEXT" lines: four bytes of attributes each, then UTF-16. Raises Absent where there is none."""
+    folder, rows = "/sys/firmware/efi/efivars/", []
+    for name in parse_bls.LOADER_VARIABLES:
+        path = capture.inside(root, "%s%s-%s" % (folder, name, parse_bls.LOADER_VENDOR))
+        if os.path.isfile(path):
+            with open(path, "rb") as handle:
+                rows.append("%s: %s" % (name, handle.read(4096)[4:].decode("utf-16-le", "replace").rstrip("\0")))
+    if not rows:
+        raise capture.Absent(errno.ENOENT, os.strerror(errno.ENOENT), folder)
+    return capture.lines(rows)
+
+
 # name: (level, how to take it live); docs/probes.md describes each.
 PROBES = {
     "bls_entries": ("local", Function(lambda root: capture.files(root, *_ENTRIES), "tail -v -n +1 /boot/loader/entries/*.conf")),
     "loader_conf": ("local", Function(capture.first_of(*_LOADER_CONF), _LOADER_CONF[0])),
     "grub_custom": ("local", Function(capture.first_of("/boot/grub/custom.cfg", "/boot/grub2/custom.cfg"), "/boot/grub/custom.cfg")),
     "machine_id": ("local", File("/etc/machine-id")),
+    "loader_variables": ("local", Function(_variables, "LoaderInfo, LoaderEntryDefault, LoaderEntryOneShot of /sys/firmware/efi/efivars")),
     "sysconfig_kernel": ("local", File("/etc/sysconfig/kernel")),
     "reboot_marks": ("local", Function(capture.first_of("/run/reboot-required.pkgs", "/run/reboot-required"), "/run/reboot-required.pkgs")),
     "drained": ("local", File("/var/lib/lockstep-gpu/drained")),
@@ -142,8 +159,15 @@ def _bls_default(reader, found, part, environment):
 
 
 def _systemd_boot(reader, found):
-    """systemd-boot's part of boot(): the default is bootctl's mark, else the only entry that the pattern of loader.conf fits."""
+    """systemd-boot's part of boot(): the default is bootctl's mark, else what its variables name, else the only entry that the pattern of
+    loader.conf fits.
+    """
     entries = found["entries"] or []
+    names = reader.parsed("loader_variables", parse_bls.parse_loader_variables, absent=None) or {}
+    found = dict(found, saved_entry=names.get("LoaderEntryDefault"), next_entry=names.get("LoaderEntryOneShot"))
+    named = [entry for wanted in (found["next_entry"], found["saved_entry"]) if wanted for entry in entries if parse_bls.is_named(entry, wanted)]
+    if named:
+        return dict(found, default_kernel=named[0]["kernel"])
     marked = [entry for entry in entries if entry.get("default")]
     pattern = reader.parsed("loader_conf", parse_bls.parse_loader_default, absent=None)
     fitting = marked or parse_bls.matching(entries, pattern)

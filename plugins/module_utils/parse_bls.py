@@ -17,6 +17,9 @@ from ansible_collections.lockstep.gpu.plugins.module_utils import versions_rpm
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import Parsed, not_understood, split_files
 
 MOST_ENTRIES = 500
+LOADER_VARIABLES = ("LoaderInfo", "LoaderEntryDefault", "LoaderEntryOneShot")
+LOADER_VENDOR = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"
+TRIES = re.compile(r"\+\d+(?:-\d+)?$")
 _MACHINE_ID = re.compile(r"[0-9a-f]{31,32}")
 # An entry's name: machine id, then the kernel, or what makes a rescue entry.
 _NAMED = re.compile(r"(?P<machine>[0-9a-f]{31,32})-(?P<kernel>\S+?)(?:\+\d+(?:-\d+)?)?(?:\.conf)?")
@@ -172,6 +175,23 @@ def parse_loader_default(text):
     words = [line.split(None, 1) for line in text.splitlines()]
     patterns = [pair[1].strip() for pair in words if len(pair) == 2 and pair[0] == "default"]
     return Parsed(patterns[-1] if patterns and not patterns[-1].startswith("@") else None, [])
+
+
+def parse_loader_variables(text):
+    """systemd-boot's EFI variables as "NAME: TEXT" lines to {name: text}, ids without .conf. https://systemd.io/BOOT_LOADER_INTERFACE/"""
+    value, problems = {}, []
+    for number, line in enumerate(text.splitlines(), 1):
+        name, colon, word = line.strip().partition(": ")
+        if colon and name in LOADER_VARIABLES:
+            value[name] = word[:-len(".conf")] if word.endswith(".conf") else word
+        elif line.strip():
+            problems.append(not_understood(number, line))
+    return Parsed(value or None, problems)
+
+
+def is_named(entry, ident):
+    """Whether an id of a variable is this entry's: there it has no counter of tries."""
+    return TRIES.sub("", entry["id"]) == ident
 
 
 def matching(entries, pattern):

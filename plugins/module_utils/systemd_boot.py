@@ -21,8 +21,6 @@ from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import j
 
 PLACES = ("boot", "efi", "boot/efi")
 VARIABLES = "sys/firmware/efi/efivars"
-_VENDOR = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"
-_TRIES = re.compile(r"\+\d+(?:-\d+)?$")
 
 
 class SystemdBoot(Grub):
@@ -43,7 +41,7 @@ class SystemdBoot(Grub):
     def _variable(self, name):
         """The text of an EFI variable of the loader interface; None where it is not set."""
         try:
-            with open(self.path(VARIABLES, "%s-%s" % (name, _VENDOR)), "rb") as handle:
+            with open(self.path(VARIABLES, "%s-%s" % (name, parse_bls.LOADER_VENDOR)), "rb") as handle:
                 return handle.read()[4:].decode("utf-16-le", "replace").rstrip("\0")
         except OSError:
             return None
@@ -58,7 +56,7 @@ class SystemdBoot(Grub):
         found = {}
         for place in PLACES:
             for path in sorted(glob.glob(self.path(place, "loader/entries/*.conf"))):
-                found.setdefault(_TRIES.sub("", os.path.basename(path)[:-len(".conf")]), path)
+                found.setdefault(parse_bls.TRIES.sub("", os.path.basename(path)[:-len(".conf")]), path)
         return found
 
     def _entries(self):

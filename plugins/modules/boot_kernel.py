@@ -142,7 +142,7 @@ trial:
     - The trial on record, after the task; null when there is none, as after the confirmation. In check mode what it would be.
     - "C(outcome): V(pending) waits for its boot; V(running) runs and waits to be confirmed; V(failed) is over, the node is back on another kernel, and
       C(reason) says why; V(not_booted) was not prepared to its end."
-    - After a reboot, V(pending) has a C(reason): the boot loader has not taken the one-time entry.
+    - "After a reboot, V(pending) has a C(reason): the boot loader has not taken the one-time entry."
   returned: always
   type: dict
   contains:
@@ -225,6 +225,9 @@ def boot_once(loader, trials, before, params):
     """What O(state=once) does: whether anything was to be done, and the words of the state then. Raises as apply()."""
     loader.entry(before, params["kernel"])
     refuse_once(loader, before)
+    if grub.default_kernel(before) == params["kernel"] != trials.seen.running:
+        raise grub.GrubError("kernel %s is the default already, so a trial of it would have no way back; make the running kernel the default first"
+                             % params["kernel"], "grub_default_not_saved")
     changed = trials.arm(params["kernel"], before, params["confirm_within"], params["panic"], params["trials"])
     return changed, dict(shown(before), next=params["kernel"] if changed else shown(before)["next"])
 

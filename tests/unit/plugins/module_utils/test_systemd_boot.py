@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.lockstep.gpu.plugins.module_utils import grub, parse_bls, systemd_boot
+from ansible_collections.lockstep.gpu.plugins.module_utils import facts_boot, grub, parse_bls, systemd_boot
+from ansible_collections.lockstep.gpu.plugins.module_utils.facts_reader import Reader
+from ansible_collections.lockstep.gpu.plugins.module_utils.probe import LiveProbe
+from ansible_collections.lockstep.gpu.plugins.module_utils.probes import PROBES
 from ansible_collections.lockstep.gpu.plugins.module_utils.run import Result
 from ansible_collections.lockstep.gpu.plugins.modules import boot_kernel
 
@@ -129,6 +132,21 @@ def test_the_trial_sorts_last():
     from ansible_collections.lockstep.gpu.plugins.module_utils import bls_trial
     assert "version ~" + NEW in bls_trial.copy_of(text, NEW, ["x"])
     assert parse_bls.parse_bls_entries("==> /a/lockstep-gpu-trial.conf <==\n" + bls_trial.copy_of(text, NEW, ["x"])).value[0]["kernel"] == NEW
+
+
+def test_node_facts_know_the_next_kernel(node):
+    def told():
+        names = ("boot_files", "bls_entries", "loader_conf", "loader_variables", "machine_id")
+        reader = Reader(LiveProbe(root=str(node.root), probes={name: PROBES[name] for name in names}), names)
+        boot = facts_boot.boot(reader, False)
+        assert reader.unknown == []
+        return boot["loader"], boot["saved_entry"], boot["next_entry"], boot["default_kernel"]
+
+    assert told() == ("systemd-boot", None, None, None)
+    node.apply("default", OLD)
+    assert told() == ("systemd-boot", ident(OLD), None, OLD)
+    node.apply("once", NEW)
+    assert told() == ("systemd-boot", ident(OLD), "lockstep-gpu-trial", NEW)
 
 
 def test_what_cannot_be_booted(node):

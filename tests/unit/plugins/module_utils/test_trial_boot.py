@@ -166,12 +166,19 @@ def test_a_default_that_is_set_ends_a_trial_that_waits(node):
     assert node.traces() == []
 
 
-def test_a_trial_is_taken_back(node):
+@pytest.mark.parametrize("call", [("default", OLD), ("withdrawn",)])
+def test_a_trial_is_taken_back(node, call):
     node.apply("once", NEW, **WITHIN)
-    said = node.apply("default", OLD, check=True)
-    done = node.apply("default", OLD)
+    said = node.apply(*call, check=True)
+    done = node.apply(*call)
     assert said == done and (done["changed"], done["default_after"], done["next_after"], done["trial"]) == (True, OLD, None, None)
-    assert node.traces() == [] and record(node) is None and not node.apply("default", OLD)["changed"]
+    assert node.traces() == [] and record(node) is None and not node.apply(*call)["changed"]
+
+
+def test_a_trial_that_runs_is_not_withdrawn(node):
+    node.apply("once", NEW, **WITHIN)
+    node.boot()
+    assert not node.apply("withdrawn")["changed"] and node.apply("query")["trial"]["outcome"] == "running"
 
 
 def test_the_default_of_the_old_kernel_records_a_failure_and_leaves_a_trial_that_runs(node):
@@ -299,6 +306,15 @@ def test_killed_while_it_is_confirmed(mortals, reboots):
             continue
         node.apply("default", NEW)
         assert node.traces() == [] and record(node) is None and node.environment["saved_entry"] == spec(NEW)
+
+
+def test_killed_while_it_is_taken_back(mortals):
+    for step, node in mortals():
+        node.apply("once", NEW, **WITHIN)
+        mortals.ended = not killed_at(node, step, "withdrawn")
+        consistent(node)
+        node.apply("withdrawn")
+        assert node.traces() == [] and record(node) is None and not node.apply("withdrawn")["changed"]
 
 
 def test_killed_while_another_kernel_is_prepared(mortals):

@@ -33,7 +33,7 @@ def test_default_is_saved_entry_first(tmp_path):
 
 @pytest.mark.parametrize("saved", [None, OLD])
 @pytest.mark.parametrize("pending", [None, NEW])
-@pytest.mark.parametrize("state, kernel", [("default", NEW), ("default", OLD), ("once", NEW), ("once", OLD), ("settled", None), ("query", None)])
+@pytest.mark.parametrize("state, kernel", [("default", NEW), ("default", OLD), ("once", NEW), ("once", OLD), ("settled", None), ("withdrawn", None), ("query", None)])
 def test_check_mode_predicts_the_run(tmp_path, saved, pending, state, kernel):
     node = Node(tmp_path, saved)
     if not saved and (pending or state == "once"):
@@ -54,6 +54,7 @@ def test_check_mode_predicts_the_run(tmp_path, saved, pending, state, kernel):
     (lambda node: node.put("etc/default/grub", "GRUB_DEFAULT=0\n"), "grub_default_not_saved"),
     (lambda node: node.edit_environment("unset", "saved_entry"), "grub_default_not_saved"),
     (lambda node: node.edit_environment("set", "saved_entry=gone"), "grub_default_not_saved"),
+    (lambda node: node.edit_environment("set", "saved_entry=" + spec(NEW)), "grub_default_not_saved"),
     (lambda node: node.edit_environment("set", "saved_entry=lockstep-gpu-trial"), "grub_default_not_saved"),
     (lambda node: node.put("boot/grub/grub.cfg", node.text("boot/grub/grub.cfg").replace("/custom.cfg", "/mine.cfg")), None),
     (lambda node: node.put("boot/grub/custom.cfg", "menuentry 'mine' {\n"), None)])
