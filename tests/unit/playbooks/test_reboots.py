@@ -1,0 +1,183 @@
+# Copyright: (c) 2026, lockstep.gpu contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""lockstep.gpu.site on machines that boot: the true playbook and roles, machines of files (machines.py)."""
+from __future__ import annotations
+
+import pytest
+from machines import NEW, OLD, Machines
+
+HOOK = "- name: Tell\n  ansible.builtin.shell: echo %s >> $LOCKSTEP_FAKE_NODE/log\n"
+ARMED = "boot_kernel once %s within=" % NEW
+
+
+@pytest.fixture
+def machines(tmp_path):
+    return lambda *names: Machines(tmp_path, names or ("node1",))
+
+
+def codes(node):
+    return [row["code"] for row in node["findings"]]
+
+
+def acts(log):
+    """What was done to a machine, without what was only read."""
+    return [line for line in log if line.split()[0] not in ("node_facts", "proof", "gate")]
+
+
+def hooks(folder, *names):
+    for name in names:
+        (folder / (name + ".yml")).write_text(HOOK % name)
+    return [name + ".yml" for name in names]
+
+
+def test_never_arms_a_trial_and_the_boot_by_hand_is_kept_by_the_next_run(machines):
+    node = machines()
+    status, output, report = node.play()
+    assert status != 0 and report["node1"]["verdict"] == "drift" and "reboot_required" in codes(report["node1"]), output
+    assert acts(node.log()) == [ARMED + "0"] and node.now()["default"] == OLD
+    # Nothing is done twice while nobody boots the node.
+    node.forget()
+    assert node.play()[0] != 0 and node.now()["trial"]["armed"] and "reboot" not in node.log()
+    # By hand.
+    trial = node.now()["trial"]
+    node.write("node1", running=NEW, boot_id=2, trial=dict(trial, armed=False, judged="running"))
+    node.forget()
+    status, output, report = node.play()
+    assert status == 0 and report["node1"]["verdict"] == "in_sync", output
+    assert acts(node.log()) == ["boot_kernel settled", "boot_kernel default " + NEW] and node.now()["trial"] is None
+    # A node that is as it should be costs two calls.
+    node.forget()
+    status, output, report = node.play()
+    assert status == 0 and node.log() == ["node_facts", "proof of " + NEW], output
+
+
+def test_auto_boots_once_proves_and_keeps(machines):
+    node = machines()
+    status, output, report = node.play(lockstep_reboot="auto", lockstep_before_reboot=hooks(node.folder, "before1", "before2"),
+                                       lockstep_after_reboot=hooks(node.folder, "after"))
+    assert status == 0 and report["node1"]["verdict"] == "in_sync", output
+    assert acts(node.log()) == ["before1", "before2", ARMED + "600", "reboot", "boot_kernel settled", "boot_kernel default " + NEW, "after"]
+    # Twice through the gate: before the node is taken out of service, and behind that.
+    assert node.log().count("gate of " + NEW) == 2 and node.log().index("before1") > node.log().index("gate of " + NEW)
+    assert node.log().index("after") > node.log().index("boot_kernel default " + NEW)
+    assert [row["action"] for row in report["node1"]["changed"]] == ["reboot_once", "set_default_kernel"]
+    assert not (node.folder / "nodes/node1/drained").exists()
+
+
+@pytest.mark.parametrize("changes, words", [
+    ({"stale": [NEW]}, "older than the blacklist"), ({"wrong_at_gate": ["module:nvidia-current"]}, "module:nvidia-current is nonsense")])
+def test_a_closed_gate_boots_nothing_and_takes_a_trial_back(machines, changes, words):
+    node = machines()
+    trial = {"kernel": NEW, "from": OLD, "attempts": 0, "confirm_within": 0, "outcome": "pending", "reason": None, "armed": True}
+    node.write("node1", trial=trial, **changes)
+    status, output, report = node.play(lockstep_reboot="auto", lockstep_before_reboot=hooks(node.folder, "before"))
+    assert status != 0 and report["node1"]["verdict"] == "broken" and "boot_gate_closed" in codes(report["node1"]), output
+    assert words in str(report["node1"]["findings"]) and node.now()["trial"] is None and node.now()["running"] == OLD
+    assert not {"reboot", "before"} & set(node.log())
+
+
+def test_a_trial_that_fails_is_told_and_ends_after_two(machines):
+    node = machines()
+    node.write("node1", fate="did not reach user space: it panicked, hung, or the power was cut")
+    status, output, report = node.play(lockstep_reboot="auto", lockstep_before_reboot=hooks(node.folder, "before"), lockstep_after_reboot=hooks(node.folder, "after"))
+    assert status != 0 and report["node1"]["verdict"] == "broken", output
+    assert "trial_boot_failed" in codes(report["node1"]) and "did not reach user space" in output and node.log().count("reboot") == 1
+    assert node.now()["running"] == node.now()["default"] == OLD
+    # It stays out of service, and the report says so.
+    assert "after" not in node.log() and (node.folder / "nodes/node1/drained").exists() and "taken out of service" in " ".join(output.split())
+    node.forget()
+    assert node.play(lockstep_reboot="auto")[0] != 0 and node.log().count("reboot") == 1
+    node.forget()
+    status, output, report = node.play(lockstep_reboot="auto")
+    assert status != 0 and "reboot" not in node.log() and "trial_boot_failed" in codes(report["node1"]), output
+    # Mended, and told so: the node boots, and returns to service by what was said of it then.
+    node.write("node1", fate="up", trial=None)
+    node.forget()
+    status, output, report = node.play(lockstep_reboot="auto", lockstep_after_reboot=["after.yml"])
+    assert status == 0 and node.log()[-1] == "after" and not (node.folder / "nodes/node1/drained").exists(), output
+
+
+def test_a_kernel_that_is_not_proven_is_not_kept_and_the_next_run_only_proves(machines):
+    node = machines()
+    node.write("node1", wrong=["load"])
+    status, output, report = node.play(lockstep_reboot="auto")
+    assert status != 0 and {"trial_not_committed", "proof_failed"} <= set(codes(report["node1"])), output
+    assert "within 600 s" in str(report["node1"]["findings"]) and node.now()["default"] == OLD and node.now()["running"] == NEW
+    # In time, with what was wrong mended: no other boot.
+    node.write("node1", wrong=[])
+    node.forget()
+    status, output, report = node.play(lockstep_reboot="auto")
+    assert status == 0 and acts(node.log()) == ["boot_kernel settled", "boot_kernel default " + NEW] and node.now()["default"] == NEW, output
+
+
+def test_a_node_that_does_not_come_back_is_told_how_to_get_it_back(machines):
+    node = machines()
+    node.write("node1", fate="lost")
+    status, output, report = node.play(lockstep_reboot="auto", node_kernel_reboot_timeout=2)
+    assert status != 0 and "reboot_failed" in codes(report["node1"]) and "Power-cycle the node; it then starts " + OLD in str(report["node1"]["findings"]), output
+
+
+def test_a_module_of_another_version_in_memory_is_a_boot_without_a_trial(machines):
+    node = machines()
+    node.write("node1", running=NEW, default=NEW, loaded="535.274.02")
+    status, output, report = node.play(lockstep_reboot="auto")
+    assert status == 0 and report["node1"]["verdict"] == "in_sync", output
+    assert node.log().count("reboot") == 1 and not [line for line in node.log() if "once" in line] and node.log().count("gate of " + NEW) == 1
+
+
+def test_a_window_that_is_closed_only_arms_and_an_open_one_boots(machines):
+    node = machines()
+    node.folder.joinpath("bin").mkdir()
+    clock = node.folder / "bin" / "date"
+    clock.write_text("#!/bin/sh\necho 6 21:59\n")
+    clock.chmod(0o755)
+    said = {"lockstep_reboot": "window", "lockstep_reboot_window": {"days": ["sat"], "from": "22:00", "to": "04:00"}}
+    status, output, dummy = node.play(path="%s:" % clock.parent, **said)
+    assert status != 0 and acts(node.log()) == [ARMED + "0"], output
+    clock.write_text("#!/bin/sh\necho 7 03:59\n")
+    status, output, report = node.play(path="%s:" % clock.parent, **said)
+    assert status == 0 and report["node1"]["verdict"] == "in_sync" and node.log().count("reboot") == 1, output
+
+
+def test_a_check_touches_nothing(machines):
+    node = machines()
+    before = node.now()
+    status, output, report = node.play("--check", "--diff", lockstep_reboot="auto", lockstep_before_reboot=hooks(node.folder, "before"))
+    assert status == 0 and report["node1"]["verdict"] in ("drift", "broken"), output
+    assert node.now() == before and acts(node.log()) == []
+
+
+def test_a_rollout_stops_behind_its_canary_and_goes_on_where_it_stopped(machines):
+    names = ["node%d" % number for number in range(1, 5)]
+    nodes = machines(*names)
+    nodes.write("node1", fate="came up, but nobody confirmed it")
+    status, output, report = nodes.play(lockstep_reboot="auto")
+    assert status != 0 and nodes.log("node1").count("reboot") == 1, output
+    assert all(nodes.log(name) == [] for name in names[1:])
+    nodes.write("node1", fate="up", trial=None)
+    nodes.write("node3", wrong_at_gate=["modprobe"])
+    status, output, report = nodes.play(lockstep_reboot="auto", lockstep_rollout=[1, 2])
+    # node2 and node3 are one batch: the one finishes, the other ends the rollout.
+    assert status != 0 and [report[name]["verdict"] for name in names] == ["in_sync", "in_sync", "broken", "unknown"], output
+    assert nodes.log("node4") == [] and nodes.log("node2").count("reboot") == 1
+    nodes.write("node3", wrong_at_gate=[])
+    for name in names:
+        (nodes.folder / "nodes" / name / "log").unlink(missing_ok=True)
+    status, output, report = nodes.play(lockstep_reboot="auto", lockstep_rollout=[1, 2])
+    assert status == 0 and [nodes.log(name).count("reboot") for name in names] == [0, 0, 1, 1], output
+
+
+def test_a_node_that_is_lost_on_the_way_does_not_take_the_others_with_it(machines):
+    nodes = machines("node1", "node2")
+    (nodes.folder / "before.yml").write_text("- name: Go away\n  ansible.builtin.shell: test $(basename $LOCKSTEP_FAKE_NODE) = node2 || touch $LOCKSTEP_FAKE_NODE/down\n")
+    status, output, report = nodes.play(lockstep_reboot="auto", lockstep_rollout="100%", lockstep_before_reboot=["before.yml"])
+    assert status != 0 and report["node2"]["verdict"] == "in_sync" and report["node1"]["verdict"] in ("broken", "unknown"), output
+
+
+@pytest.mark.parametrize("variables, words", [
+    ({"lockstep_reboot": "window"}, "lockstep_reboot_window"), ({"lockstep_reboot": "auto", "lockstep_before_reboot": ["nowhere.yml"]}, "nowhere.yml")])
+def test_what_cannot_be_meant_is_said_before_anything_is_read(machines, variables, words):
+    node = machines()
+    status, output, dummy = node.play(**variables)
+    assert status != 0 and words in output and node.log() == [], output
