@@ -6,8 +6,8 @@
 Format: one JSON file a run, /var/lib/lockstep-gpu/receipts/<UTC>-<token>.json, the newest KEEP of them:
 {schema, id, kind: site | rollback, status: open | done | failed | interrupted, opened, closed (UTC), who: {user, host, ansible}, stack, from: {name,
 digest, mapping} or None, what the run leads to and what the node had; planned: {packages: {name: version}, removed: [name]}, before, after:
-states of node_snapshot.py, changes: [{what, before, after}], kept: [name=version], not_kept: [{name, version, reason}], continues: id of an interrupted
-receipt before it or None, undoes: id or None, message}.
+states of node_snapshot.py, changes: [{what, before, after}], kept: [name=version], not_kept: [{name, version, reason}], continues: id of the
+interrupted or failed receipt before it or None, undoes: id or None, message}.
 Packages are {name: version}; where versions lie side by side (kernels of EL) they are joined by a space, the newest first. Secrets are redacted.
 """
 from __future__ import annotations
@@ -151,7 +151,8 @@ def still_open(known):
 def opened(known, before, kind="site", undoes=None, stack=None, planned=None, who=None):
     """A new receipt. known: load(), with no open one in it (see interrupted()); before: the node's state."""
     last, continues = known[-1] if known else None, None
-    if last and last["status"] == "interrupted" and last["kind"] == kind:
+    # What a run left that did not get to its end is no state to go back to.
+    if last and last["status"] in ("interrupted", "failed") and last["kind"] == kind:
         continues = last["id"]
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     ident = "%s-%s" % (stamp, secrets.token_hex(4))
@@ -217,7 +218,7 @@ def changes(before, after):
 def chosen(known, ident=None):
     """The receipts to undo, the newest first, down to the one that is asked for. Raises ReceiptError.
 
-    Without an id: the last one that changed something. A run that finishes what a killed one began goes together with it, and a rollback that did
+    Without an id: the last one that changed something. A run that finishes what a killed or failed one began goes together with it, and a rollback that did
     not get to its end is taken up again, not undone.
     """
     changing = [row for row in known if row["changes"] or row["status"] in ("open", "interrupted")]
@@ -257,8 +258,9 @@ def moved(last, now, managed):
 
     Where the run did not get to its end, both what it found and what it was about to bring are right.
     """
-    rows = []
-    for name in managed:
+    rows, told = [], {name for state in (last["before"], last["after"] or last["before"]) for name in state["packages"]}
+    # What the last run was not about, such as a toolkit that an earlier stack left, it cannot tell.
+    for name in sorted(set(managed) & told.union(last["planned"]["packages"])):
         right = [(last["after"] or last["before"])["packages"].get(name)]
         if last["status"] != "done":
             right += [last["before"]["packages"].get(name), last["planned"]["packages"].get(name)]

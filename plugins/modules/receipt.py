@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: receipt
 short_description: Write down what a node was before a run, and what it is after it
-version_added: 0.2.0
+version_added: 0.1.0
 author: lockstep.gpu contributors (@lockstep-gpu)
 description:
   - Keeps receipts in C(/var/lib/lockstep-gpu/receipts), one for each run that changed something, readable for root alone. M(lockstep.gpu.restored_packages)

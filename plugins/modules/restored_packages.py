@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: restored_packages
 short_description: Bring a node's packages back to what they were before a run
-version_added: 0.2.0
+version_added: 0.1.0
 author: lockstep.gpu contributors (@lockstep-gpu)
 description:
   - Goes by the receipts of M(lockstep.gpu.receipt). Without O(receipt) it undoes the last run that changed something, which may be a rollback; then it goes

@@ -133,9 +133,10 @@ class TestTheWayBack:
         undone = receipts.chosen(known)
         assert [row["id"] for row in undone] == [known[2]["id"], target] and receipts.goal(undone)["packages"]["driver"] == "1"
 
-    def test_a_run_goes_together_with_the_killed_one_that_it_ends(self):
+    @pytest.mark.parametrize("status", ["interrupted", "failed"])
+    def test_a_run_goes_together_with_the_one_that_it_ends(self, status):
         known = self.history()
-        run(known, B, state({"driver": "3", "tool": "5"}), status="interrupted")
+        run(known, B, state({"driver": "3", "tool": "5"}), status=status)
         run(known, state({"driver": "3", "tool": "5"}), state({"driver": "4", "tool": "5"}))
         assert receipts.goal(receipts.chosen(known))["packages"]["driver"] == "2"
 
@@ -149,6 +150,9 @@ class TestTheWayBack:
     def test_a_node_that_moved_on(self, now, names):
         known = self.history()
         assert [row["name"] for row in receipts.moved(known[-1], now, ["driver", "tool"])] == names
+
+    def test_what_the_last_run_was_not_about_has_not_moved(self):
+        assert receipts.moved(self.history()[-1], {"driver": "2", "tool": "5", "cuda-12-4": "12.4"}, ["cuda-12-4", "driver", "tool"]) == []
 
     def test_what_a_killed_run_found_and_what_it_was_to_bring_is_no_move(self):
         row = run([], A, None, status="open", planned={"packages": {"driver": "2"}, "removed": ["tool"]})
