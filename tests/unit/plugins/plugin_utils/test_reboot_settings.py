@@ -33,7 +33,8 @@ def test_windows(value, clock, inside):
     assert settings.inside(value, clock) is inside
 
 
-@given(st.sets(st.integers(0, 6), min_size=1), st.integers(0, 1439), st.integers(0, 1439), st.datetimes(datetime.datetime(2026, 1, 1), datetime.datetime(2027, 1, 1)))
+@given(st.sets(st.integers(0, 6), min_size=1), st.integers(0, 1439), st.integers(0, 1439),
+       st.datetimes(datetime.datetime(2026, 1, 1), datetime.datetime(2027, 1, 1)))
 def test_a_window_as_the_calendar_has_it(days, start, end, now):
     """Oracle: real intervals around a real date, each beginning on its day."""
     value = {"days": [settings.DAYS[day] for day in days], "from": "%02d:%02d" % divmod(start, 60), "to": "%02d:%02d" % divmod(end, 60)}
