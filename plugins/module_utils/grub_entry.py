@@ -92,15 +92,18 @@ def _quoted(word):
 def copy_of(text, place, kernel, ident, words):
     """The text of a menu entry of its own that boots what the one at `place` boots, with more words on the kernel command line.
 
-    kernel: its release, of which the command must be. Raises EntryError.
+    kernel: its release, of which each command must be. On Ubuntu's cloud images (GRUB_FORCE_PARTUUID) an entry first starts without an initramfs
+    and has itself started again when that fails, which would make two boots of one; the copy starts with the initramfs at once. Raises EntryError.
     """
     opening, body = lines_of(text, place)
     commands = [number for number, line in enumerate(body) if line.split()[:1] and line.split()[0] in _LINUX]
-    if len(commands) != 1 or not body[commands[0]].split()[1:2] or not body[commands[0]].split()[1].endswith("-" + kernel):
-        raise EntryError("the menu entry of kernel %s does not start it with one plain command" % kernel)
-    body[commands[0]] = extended(body[commands[0]], words)
+    if not commands or not all("".join(body[number].split()[1:2]).endswith("-" + kernel) for number in commands):
+        raise EntryError("the menu entry of kernel %s does not start it with a plain command" % kernel)
+    for number in commands:
+        body[number] = extended(body[number], words)
+    without_initramfs = any(line.strip() == "initrdfail" for line in body)
     # A menu entry that saves itself as the default would do so on trial, too.
-    body = [line for line in body if line.strip() != "savedefault"]
+    body = (["\tset initrdfail=1"] if without_initramfs else []) + [line for line in body if line.strip() not in ("savedefault", "initrdfail")]
     title = _quoted("Linux %s, once on trial (lockstep.gpu)" % kernel)
     head = " ".join(["menuentry", title, *_options(opening), "--id", _quoted(ident), "{"])
     return "\n".join([head, *body, "}"]) + "\n"
