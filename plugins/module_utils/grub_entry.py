@@ -102,8 +102,8 @@ def copy_of(text, place, kernel, ident, words):
     for number in commands:
         body[number] = extended(body[number], words)
     without_initramfs = any(line.strip() == "initrdfail" for line in body)
-    # A menu entry that saves itself as the default would do so on trial, too.
-    body = (["\tset initrdfail=1"] if without_initramfs else []) + [line for line in body if line.strip() not in ("savedefault", "initrdfail")]
+    # What would make the trial the default, start it again, or have GRUB wait at its menu after it (Ubuntu's recordfail).
+    body = (["\tset initrdfail=1"] if without_initramfs else []) + [line for line in body if line.strip() not in ("savedefault", "initrdfail", "recordfail")]
     title = _quoted("Linux %s, once on trial (lockstep.gpu)" % kernel)
     head = " ".join(["menuentry", title, *_options(opening), "--id", _quoted(ident), "{"])
     return "\n".join([head, *body, "}"]) + "\n"
