@@ -71,8 +71,8 @@ ansible_facts:
         - The state. A value that is V(none) was not asked for, not recorded, or is unknown; C(unknown) then has the reason.
         - 'About the reading: C(schema), C(gathered), C(unknown), C(unreadable) (probes that gave nothing), C(not_recorded), C(heard), C(believed).'
         - 'Machine: C(os), C(container), C(virtualization), C(host), C(services), C(space), C(nics), C(interfaces), C(rdma_ports), C(controller).'
-        - 'Kernel and boot: C(kernel), C(compilers), C(build), C(boot), C(initramfs), C(new_kernel_default), C(reboot_marks), C(drained), C(trial), C(secure_boot), C(signing),
-          C(modprobe), C(kernel_log).'
+        - 'Kernel and boot: C(kernel), C(compilers), C(build), C(boot), C(initramfs), C(new_kernel_default), C(reboot_marks), C(drained), C(trial),
+          C(secure_boot), C(signing), C(modprobe), C(kernel_log).'
         - 'Modules: C(modules), C(dkms), C(dkms_status), C(dkms_settings), C(dkms_orphans), C(dkms_failures), C(dkms_logs).'
         - 'GPUs: C(gpus), C(gpu_devices), C(gpu_drivers), C(gpu_query), C(gpu_list), C(gpu_modes), C(gpu_processes), C(nvswitches), C(fabric), C(smi),
           C(delivery), C(runfile).'
