@@ -12,6 +12,8 @@ from __future__ import annotations
 import re
 import shlex
 
+from ansible_collections.lockstep.gpu.plugins.module_utils import parse_boot
+
 _BEGIN = "### BEGIN lockstep.gpu: a kernel on trial ###"
 # Where the owner's last line has no end: taking the block out gives it back as it was.
 _BEGIN_JOINED = "### BEGIN lockstep.gpu: a kernel on trial (the line above had no end) ###"
@@ -34,9 +36,12 @@ def sources_custom(text):
 
 
 def with_custom(text, custom):
-    """grub.cfg's text with that of custom.cfg (None without one) where it is read first."""
+    """grub.cfg's text with that of custom.cfg (None without one) where it is read first; alone where the two cannot be read together."""
     found = _SOURCE.search(text) if custom else None
-    return text if found is None else "%s\n%s\n%s" % (text[:found.start()], custom.rstrip("\n"), text[found.end():])
+    if found is None:
+        return text
+    both = "%s\n%s\n%s" % (text[:found.start()], custom.rstrip("\n"), text[found.end():])
+    return text if parse_boot.parse_grub_menu(both).value is None else both
 
 
 def lines_of(text, place):

@@ -33,7 +33,8 @@ def test_default_is_saved_entry_first(tmp_path):
 
 @pytest.mark.parametrize("saved", [None, OLD])
 @pytest.mark.parametrize("pending", [None, NEW])
-@pytest.mark.parametrize("state, kernel", [("default", NEW), ("default", OLD), ("once", NEW), ("once", OLD), ("settled", None), ("withdrawn", None), ("query", None)])
+@pytest.mark.parametrize("state, kernel", [("default", NEW), ("default", OLD), ("once", NEW), ("once", OLD), ("settled", None),
+                                           ("withdrawn", None), ("query", None)])
 def test_check_mode_predicts_the_run(tmp_path, saved, pending, state, kernel):
     node = Node(tmp_path, saved)
     if not saved and (pending or state == "once"):
@@ -57,7 +58,7 @@ def test_check_mode_predicts_the_run(tmp_path, saved, pending, state, kernel):
     (lambda node: node.edit_environment("set", "saved_entry=" + spec(NEW)), "grub_default_not_saved"),
     (lambda node: node.edit_environment("set", "saved_entry=lockstep-gpu-trial"), "grub_default_not_saved"),
     (lambda node: node.put("boot/grub/grub.cfg", node.text("boot/grub/grub.cfg").replace("/custom.cfg", "/mine.cfg")), None),
-    (lambda node: node.put("boot/grub/custom.cfg", "menuentry 'mine' {\n"), None)])
+    (lambda node: node.put("boot/grub/custom.cfg", "menuentry 'mine' {\n"), None), (lambda node: node.put("boot/grub/custom.cfg", "menuentry 'it {\n"), None)])
 def test_trial_boot_that_could_not_return_is_refused(node, change, code):
     change(node)
     before, there = node.environment, node.traces()
@@ -65,3 +66,11 @@ def test_trial_boot_that_could_not_return_is_refused(node, change, code):
         node.apply("once", NEW)
     assert caught.value.code == code
     assert (node.environment, node.traces(), node.text("var/lib/lockstep-gpu/trial.json")) == (before, there, None)
+
+
+@pytest.mark.parametrize("text", ["menuentry 'it's mine {\n", "menuentry 'mine' {\n", "}\n}\n", "\0\xff"])
+def test_a_broken_custom_cfg_is_in_nobodys_way_but_a_trials(node, text):
+    node.put("boot/grub/custom.cfg", text)
+    assert node.apply("query")["default_before"] == OLD
+    assert node.apply("default", NEW)["default_after"] == NEW
+    assert node.text("boot/grub/custom.cfg") == text
