@@ -52,7 +52,10 @@ def failures(failure):
         return [engine.finding("dkms_build_failed", result.get("subject") or failure["task"], message)]
     if result.get("code") in engine.codes():
         return [engine.finding(result["code"], failure["task"], str(result.get("msg")))]
-    return [engine.finding("run_failed", failure["task"], str(result.get("msg") or result)[:2000])]
+    message = str(result.get("msg") or result)[:2000]
+    # A command's own words, which Ansible's message does not repeat.
+    said = " ".join(str(result.get("stderr") or result.get("stdout") or "").split())[-500:] if result.get("rc") else ""
+    return [engine.finding("run_failed", failure["task"], "%s: %s" % (message.rstrip("."), said) if said and said not in message else message)]
 
 
 def components(plan):

@@ -68,7 +68,8 @@ BAD_STATES = {
     "stale": (lambda state: state["modprobe"].update(stale=[NEW]), "older than the blacklist"),
     "age unknown": (lambda state: state["modprobe"].update(stale=None), "It is not known whether the initramfs"),
     "modprobe unknown": (lambda state: state.update(modprobe=None), "It is not known whether the initramfs"),
-    "dkms unknown": (lambda state: state.update(dkms=None), "not known what DKMS"), "dkms empty": (lambda state: state.update(dkms=[]), "DKMS has not installed"),
+    "dkms unknown": (lambda state: state.update(dkms=None), "not known what DKMS"),
+    "dkms empty": (lambda state: state.update(dkms=[]), "DKMS has not installed"),
     "dkms only built": (lambda state: state["dkms"][0].update(state="built"), "DKMS has not installed"),
     "dkms other kernel": (lambda state: state["dkms"][0].update(kernel=OLD), "DKMS has not installed"),
     "dkms other version": (lambda state: state["dkms"][0].update(version="535.274.02"), "DKMS has not installed"),
@@ -139,7 +140,8 @@ def test_ofed_of_nvidia_has_to_be_there_for_the_kernel(state):
     ({"running": OLD}, {"due": ["kernel %s runs, the stack's is %s" % (OLD, NEW)], "kept": True}),
     ({"running": NEW}, {"due": [], "kept": False}), ({"running": NEW, "saved": NEW}, {"due": [], "kept": True}),
     ({"running": NEW, "saved": NEW, "loaded": "535.274.02"}, {"due": ["module 535.274.02 is loaded, the stack's is 550.163.01"], "kept": True}),
-    ({"running": NEW, "saved": NEW, "loaded": "550.163.01"}, {"due": [], "kept": True}), ({"running": NEW, "saved": NEW, "setting": "0"}, {"due": [], "kept": False}),
+    ({"running": NEW, "saved": NEW, "loaded": "550.163.01"}, {"due": [], "kept": True}),
+    ({"running": NEW, "saved": NEW, "setting": "0"}, {"due": [], "kept": False}),
     ({"running": NEW, "trial": "pending"}, {"pending": True}), ({"running": OLD, "trial": "pending"}, {"pending": True}),
     ({"running": OLD, "trial": "failed"}, {"pending": False}), ({"running": NEW, "trial": "failed"}, {"pending": True})])
 def test_what_a_boot_is_about(state, changes, expected):
