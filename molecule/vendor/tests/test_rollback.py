@@ -9,6 +9,7 @@ import json
 import re
 
 import expected
+import pytest
 
 
 def seen(node):
@@ -54,6 +55,8 @@ def test_back_and_forth_without_the_repository(changed, want):
     assert [row["kind"] for row in receipts(node)][-3:] == ["site", "rollback", "rollback"]
 
 
+# What it shows beside this, tests/resolver/test_rollback.py shows in CI with the package managers alone.
+@pytest.mark.many
 def test_a_killed_run_is_named_and_a_rollback_that_cannot_be_is_refused(changed, want):
     node = changed
     first = seen(node)
