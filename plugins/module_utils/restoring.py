@@ -147,7 +147,10 @@ class Restore:
             problems += [problem(row["name"], "%(name)s is %(found)s, the last receipt says %(expected)s: the node has moved on since" % dict(
                 row, found=row["found"] or "absent", expected=row["expected"] or "absent")) for row in receipts.moved(
                     self.known[-1], self.now["packages"], self.goal["managed"])]
-        session = self._open(self.run, self.goal, self.sources, self.store, True)
+        try:
+            session = self._open(self.run, self.goal, self.sources, self.store, True)
+        except PackageError as error:
+            raise Refused([*problems, problem(self.now["manager"], str(error))]) from error
         try:
             self.change = differences(self.goal, self.now["packages"], self.now["running"], session.side_by_side())
             dummy, lost = session.files(self.change["ask"])

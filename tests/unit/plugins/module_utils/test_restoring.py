@@ -105,6 +105,16 @@ def test_refused_before_any_change(way, session, now, words):
     assert {row["code"] for row in refused.value.problems} == {"rollback_not_possible"}
 
 
+def test_repositories_that_do_not_answer_are_a_refusal(way):
+    found = way(Session())
+
+    def no_answer(*_words):
+        raise PackageError("the repositories cannot be read: no route")
+    found._open = no_answer
+    with pytest.raises(Refused, match="no route"):
+        found.plan()
+
+
 def test_a_node_that_moved_on_goes_back_when_told(way):
     found = way(Session(kept=["driver"]), state({"driver": "7", "tool": "5"}), moved=True)
     found.plan()
