@@ -26,10 +26,16 @@ def problem(name, message):
     return {"code": CODE, "name": name, "message": message}
 
 
+def stem_of(kernel):
+    """What a kernel's packages have of its release: without the flavour (Debian, in names), without the architecture (EL, in versions)."""
+    if kernel.endswith((".x86_64", ".aarch64")):
+        return kernel.rpartition(".")[0]
+    return kernel.rpartition("-")[0] if kernel.count("-") > 1 else kernel
+
+
 def of_running(name, version, running):
     """Whether a package is a part of the running kernel: its release is in the name (Debian), or is the version (EL)."""
-    stem = running.rpartition("-")[0] if running.count("-") > 1 else running
-    return stem in name or (name.startswith("kernel") and running.startswith(version.rpartition(":")[2] + "."))
+    return stem_of(running) in name or (name.startswith("kernel") and running.startswith(version.rpartition(":")[2] + "."))
 
 
 def differences(goal, now, running, side_by_side=()):
@@ -108,7 +114,7 @@ def kernel_problems(goal, change, root="/"):
     kernel, found = goal["default"], []
     if not kernel:
         return found
-    stem, coming = kernel.rpartition("-")[0] or kernel, " ".join(["%s-%s" % item for item in change["ask"].items()])
+    stem, coming = stem_of(kernel), " ".join(["%s-%s" % item for item in change["ask"].items()])
     if not any(os.path.exists(os.path.join(root, "boot", name + kernel)) for name in ("vmlinuz-", "vmlinux-")) and stem not in coming:
         found.append(problem(kernel, "the kernel %s, which was the boot default, is gone, and no package of it would come back" % kernel))
     builds = [row for row in goal["dkms"] if row["kernel"] == kernel]

@@ -133,6 +133,8 @@ class TestKernel:
         assert [row["name"] for row in rows] == [RUNNING]
         assert restoring.kernel_problems({"default": RUNNING, "dkms": []}, {"ask": {"linux-image-" + RUNNING: "1"}}, str(tmp_path)) == []
         assert restoring.kernel_problems({"default": None, "dkms": []}, {"ask": {}}, str(tmp_path)) == []
+        for version, problems in (("5.14.0-570.18.1.el9_6", 0), ("5.14.0-503.14.1.el9_5", 1)):
+            assert len(restoring.kernel_problems({"default": EL, "dkms": []}, {"ask": {"kernel-core": version}}, str(tmp_path))) == problems
 
     def test_a_module_needs_headers(self, tmp_path):
         (tmp_path / "boot").mkdir()
