@@ -21,6 +21,8 @@ def disk(name, base, folder, to):
     image = "lockstep-simulated/rollout-%s:%d" % (name, os.getpid())
     machines.fresh(base, machines.NODES[:1])
     job = machines.Job(folder, machines.NODES[:1], to=to)()
+    # The kernel that it would boot once now, it shall boot when a test says so.
+    machines.module(machines.NODES[0], "boot_kernel", kernel=machines.A, state="default")
     machines.run("tools/machine.sh", "save", machines.NODES[0], image)
     return image, job
 

@@ -14,10 +14,12 @@ import sys
 import time
 
 ROOT = pathlib.Path(os.environ.get("MOLECULE_PROJECT_DIRECTORY") or pathlib.Path(__file__).parents[3])
+INVENTORY = str(ROOT / "molecule/rollout/inventory/hosts.yml")
 SHARED = ROOT / ".lockstep/machines"
 NODES = ["lockstep-rollout-%02d" % number for number in range(1, 13)]
 A, B = "6.8.0-31-generic", "6.8.0-79-generic"
 BATCHES = [NODES[:1], NODES[1:5], NODES[5:]]
+MOST = 1800     # seconds that a run may take, so that no test waits for ever
 HOOKS = {"lockstep_before_reboot": [str(ROOT / "molecule/rollout/hooks/before.yml")],
          "lockstep_after_reboot": [str(ROOT / "molecule/rollout/hooks/after.yml")]}
 ROLLOUT = dict(HOOKS, lockstep_reboot="auto", lockstep_rollout=[1, 4, "100%"])
@@ -41,6 +43,18 @@ def fresh(image="", nodes=tuple(NODES)):
     assert [process.wait() for process in running] == [0] * len(running)
     for node in nodes:
         on(node, "true")    # waits until it is up
+
+
+def restart(node, command="shutdown -r now"):
+    """Restart it from inside and wait for the next boot: its boot id."""
+    before = on(node, "cat /proc/sys/kernel/random/boot_id")
+    on(node, command)
+    for _try in range(100):
+        status, now = run("docker", "exec", node, "cat", "/proc/sys/kernel/random/boot_id", check=False)
+        if status == 0 and now != before:
+            return now
+        time.sleep(0.1)
+    raise AssertionError("it did not come back")
 
 
 def power_cycle(node):
@@ -73,13 +87,18 @@ def kernel(node):
     return on(node, "uname -r").strip(), saved.group(1) if saved else None, told.get("next_entry", "")
 
 
+def module(node, name, **arguments):
+    """Run one module of the collection on a node."""
+    run("ansible", "-i", INVENTORY, node, "-m", "lockstep.gpu." + name, "-a", json.dumps(arguments))
+
+
 class Job:
     """A run of the main job on all nodes, or on some."""
 
     def __init__(self, folder, nodes=None, to="b", **variables):
         self.path, self.counts = folder / "report.json", folder / "calls.json"
         self.path.unlink(missing_ok=True)
-        self.command = ["ansible-playbook", "-i", str(ROOT / "molecule/rollout/inventory/hosts.yml"), str(ROOT / "playbooks/site.yml"), "--forks", "12",
+        self.command = ["ansible-playbook", "-i", INVENTORY, str(ROOT / "playbooks/site.yml"), "--forks", "12",
                         "-e", json.dumps(dict({"rollout_to": to, "lockstep_report": str(self.path)}, **variables))]
         if nodes:
             self.command += ["--limit", ",".join(nodes)]
@@ -93,7 +112,8 @@ class Job:
         counting = {"LOCKSTEP_REMOTE_CALLS": str(self.counts), "ANSIBLE_CALLBACK_PLUGINS": str(ROOT / "tests/bench/plugins/callback"),
                     "ANSIBLE_CALLBACKS_ENABLED": "remote_calls"}
         began = time.monotonic()
-        done = subprocess.run(self.command, cwd=ROOT, env={**os.environ, **counting}, text=True, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        done = subprocess.run(self.command, cwd=ROOT, env={**os.environ, **counting}, text=True, check=False, timeout=MOST,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         self.status, self.output, self.seconds = done.returncode, done.stdout, time.monotonic() - began
         return self
 
@@ -119,5 +139,8 @@ class Job:
 
     def say(self, title):
         """Print what it cost."""
-        calls = json.loads(self.counts.read_text(encoding="utf-8")) if self.counts.exists() else {}
-        print("\n%s: %.0f s; remote calls %s" % (title, self.seconds, json.dumps(calls, sort_keys=True)[:600]), file=sys.stderr)
+        calls = {node: sum(kinds.values()) for node, kinds in json.loads(self.counts.read_text(encoding="utf-8")).items()}
+        recap = re.findall(r"^(lockstep-rollout-\d+) .*ok=(\d+).*skipped=(\d+)", self.output, re.MULTILINE)
+        tasks = {node: int(ok) + int(skipped) for node, ok, skipped in recap}
+        print("\n%s: %.0f s, remote calls a node %s, tasks a node %s" % (title, self.seconds, sorted(set(calls.values())), sorted(set(tasks.values()))),
+              file=sys.__stderr__)

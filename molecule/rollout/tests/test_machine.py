@@ -9,6 +9,7 @@ import time
 
 import machines
 import pytest
+from machines import restart
 
 ONE = machines.NODES[-1]
 SAVED = "uuid=$(grub-probe --target=fs_uuid /); grub-set-default \"gnulinux-advanced-$uuid>gnulinux-%s-advanced-$uuid\""
@@ -30,18 +31,6 @@ def machine():
     machines.on(ONE, "mkdir -p /etc/default/grub.d; echo GRUB_DEFAULT=saved >/etc/default/grub.d/test.cfg; update-grub 2>&1; %s"
                 % (SAVED % machines.A))
     return ONE
-
-
-def restart(node, command="shutdown -r now"):
-    """Restart it from inside and wait for the next boot: its boot id."""
-    before = machines.on(node, "cat /proc/sys/kernel/random/boot_id")
-    machines.on(node, command)
-    for _try in range(100):
-        status, now = machines.run("docker", "exec", node, "cat", "/proc/sys/kernel/random/boot_id", check=False)
-        if status == 0 and now != before:
-            return now
-        time.sleep(0.1)
-    raise AssertionError("it did not come back")
 
 
 def test_nothing_tells_a_container(machine):
