@@ -67,7 +67,15 @@ reached() {
 }
 
 expired() {
-    { echo "$token"; ip -brief address 2>&1; ip route 2>&1; } | put trial.expired
+    {
+        echo "$token"
+        if command -v ip > /dev/null; then
+            ip -brief address
+            ip route
+        else
+            grep -H . /sys/class/net/*/operstate
+        fi
+    } 2>&1 | put trial.expired
 }
 
 case "$1" in
