@@ -69,20 +69,19 @@ def filled(text, now):
             missing.append("the login of %s%s" % (found["head"], found["host"]))
         return "%s%s@%s" % (found["head"], known or REDACTED, found["host"])
 
-    text = _LOGIN.sub(login, text or "")
+    def setting(found):
+        if found["secret"] != REDACTED:
+            return found.group()
+        values = known.get(found["head"].strip().lower()) or []
+        if not values:
+            missing.append("what stood behind '%s'" % found["head"].strip())
+            return found.group()
+        return found["head"] + (values.pop(0) if len(values) > 1 else values[0])
+
+    text, known = _LOGIN.sub(login, text or ""), {}
     for pattern in (_SETTING, _ARGUMENT):
-        known = {}
         for found in pattern.finditer(now or ""):
             known.setdefault(found["head"].strip().lower(), []).append(found["secret"])
-
-        def setting(found, known=known):
-            values = known.get(found["head"].strip().lower()) or []
-            if found["secret"] != REDACTED:
-                return found.group()
-            if not values:
-                missing.append("what stood behind '%s'" % found["head"].strip())
-                return found.group()
-            return found["head"] + (values.pop(0) if len(values) > 1 else values[0])
         text = pattern.sub(setting, text)
     return text, missing
 

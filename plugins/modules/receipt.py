@@ -61,7 +61,7 @@ options:
     description: For V(closed), whether the run got to its end.
     type: bool
     default: true
-  message:
+  reason:
     description: For V(closed), why it did not.
     type: str
   keep:
@@ -157,7 +157,7 @@ def main():
             "closure": {"type": "list", "elements": "dict", "default": []},
             "removed": {"type": "list", "elements": "str", "default": []},
             "succeeded": {"type": "bool", "default": True},
-            "message": {"type": "str"},
+            "reason": {"type": "str"},
             "keep": {"type": "int", "default": receipts.KEEP, "no_log": False},
             "who": {"type": "dict"},
             "manager": {"type": "str", "choices": ["auto", "apt", "dnf"], "default": "auto"},
@@ -188,7 +188,7 @@ def main():
             else:
                 current = receipts.still_open(known)
                 if current:
-                    end = receipts.closed(current, take(), "done" if params["succeeded"] else "failed", params["message"])
+                    end = receipts.closed(current, take(), "done" if params["succeeded"] else "failed", params["reason"])
                     if end["changes"]:
                         receipts.save(end)
                     else:

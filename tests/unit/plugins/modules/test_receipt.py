@@ -63,7 +63,7 @@ def test_a_run_and_its_receipt(call):
     opened = call(state="open", stack={"name": "B"}, who=action.who())
     assert opened["changed"] and opened["receipts"][0]["status"] == "open" and set(opened["receipts"][0]["who"]) == {"user", "host", "ansible"}
     call.packages = {"driver": "2"}
-    closed = call(state="closed", succeeded=False, message="no space")
+    closed = call(state="closed", succeeded=False, reason="no space")
     row = closed["receipts"][0]
     assert closed["id"] == opened["id"] and (row["status"], row["message"], row["changes"], row["stack"]) == ("failed", "no space", 1, "B")
     assert not call(state="closed")["changed"]
