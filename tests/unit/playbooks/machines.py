@@ -93,8 +93,8 @@ class Machines:
         for name in self.names:
             (self.folder / "nodes" / name / "log").unlink(missing_ok=True)
 
-    def play(self, *arguments, path="", **variables):
-        """(exit status, output, nodes of the report or None) of lockstep.gpu.site."""
+    def play(self, *arguments, path="", playbook="lockstep.gpu.site", **variables):
+        """(exit status, output, nodes of the report or None) of lockstep.gpu.site, or of another playbook."""
         lines = ["%s ansible_connection=fakenode ansible_python_interpreter=%s" % (name, sys.executable) for name in self.names]
         (self.folder / "hosts.ini").write_text("[gpu_nodes]\n" + "\n".join(lines) + "\n")
         settings = dict({
@@ -102,7 +102,7 @@ class Machines:
             "node_kernel_reboot_command": "%s %s" % (sys.executable, FAKES / "node.py"), "node_kernel_boot_time_command": "cat $LOCKSTEP_FAKE_NODE/boot_id",
             "__node_kernel_folder": str(self.folder / "nodes") + "/{{ inventory_hostname }}"}, **variables)
         done = subprocess.run(
-            ["ansible-playbook", "lockstep.gpu.site", "-i", "hosts.ini", "-e", json.dumps(settings), *arguments], cwd=self.folder, capture_output=True,
+            ["ansible-playbook", playbook, "-i", "hosts.ini", "-e", json.dumps(settings), *arguments], cwd=self.folder, capture_output=True,
             text=True, check=False, timeout=240,
             env=dict(os.environ, ANSIBLE_HOME=str(self.folder / "home"), ANSIBLE_FORCE_COLOR="0", ANSIBLE_COLLECTIONS_PATH=str(self.folder / "collections"),
                      ANSIBLE_CONNECTION_PLUGINS=str(FAKES / "connection"), LOCKSTEP_FAKE_NODES=str(self.folder / "nodes"), LOCKSTEP_FAKES=str(FAKES),

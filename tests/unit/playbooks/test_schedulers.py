@@ -11,67 +11,98 @@ import pytest
 from machines import FAKES, NEW, Machines
 
 
+HOOK = """- hosts: gpu_nodes
+  gather_facts: false
+  tasks:
+    - ansible.builtin.include_role: {name: lockstep.gpu.node_kernel, tasks_from: "hooks/%s.yml"}
+      vars: {__node_kernel_reason: "lockstep.gpu: boots it"}
+"""
+DRAIN = "scontrol update NodeName=node1 State=DRAIN Reason=lockstep.gpu: boots "
+RESUME = "scontrol update NodeName=node1 State=RESUME"
+
+
+class Site:
+    """A machine, and a scheduler that knows it so."""
+
+    def __init__(self, folder):
+        self.folder, self.machine = folder, Machines(folder)
+        (folder / "bin").mkdir()
+        for name in ("scontrol", "kubectl"):
+            program = folder / "bin" / name
+            program.write_text('#!/bin/sh\nexec %s %s %s "$@"\n' % (sys.executable, FAKES / "scheduler.py", name))
+            program.chmod(0o755)
+        self.says()
+
+    def says(self, **known):
+        now = dict({"name": "node1", "jobs": 0, "drained": False, "reason": "", "notes": {}}, **known)
+        (self.folder / "scheduler.json").write_text(json.dumps(now))
+
+    @property
+    def node(self):
+        return json.loads((self.folder / "scheduler.json").read_text())
+
+    def play(self, playbook="lockstep.gpu.site", **variables):
+        """(exit status, output, what was asked of the scheduler and done to the machine)."""
+        self.machine.forget()
+        status, output, dummy = self.machine.play(path="%s:" % (self.folder / "bin"), playbook=playbook, lockstep_reboot="auto", node_kernel_drain_poll=1,
+                                                  node_kernel_drain_timeout=5, **variables)
+        return status, output, [line for line in self.machine.log() if line.split()[0] in ("scontrol", "kubectl", "reboot")]
+
+    def hook(self, name):
+        """The same of one hook alone."""
+        (self.folder / "hook.yml").write_text(HOOK % name)
+        return self.play("hook.yml")
+
+
 @pytest.fixture
 def site(tmp_path):
-    """A machine, and a play of it under a scheduler that knows it so."""
-    node = Machines(tmp_path)
-    (tmp_path / "bin").mkdir()
-    for name in ("scontrol", "kubectl"):
-        program = tmp_path / "bin" / name
-        program.write_text('#!/bin/sh\nexec %s %s %s "$@"\n' % (sys.executable, FAKES / "scheduler.py", name))
-        program.chmod(0o755)
-
-    def play(scheduler, **known):
-        now = dict({"name": "node1", "jobs": 0, "drained": False, "reason": "", "notes": {}}, **known)
-        if known or not (tmp_path / "scheduler.json").exists():
-            (tmp_path / "scheduler.json").write_text(json.dumps(now))
-        node.forget()
-        status, output, dummy = node.play(path="%s:" % (tmp_path / "bin"), lockstep_reboot="auto", lockstep_before_reboot=[scheduler],
-                                          node_kernel_drain_poll=1, node_kernel_drain_timeout=5)
-        asked = [line for line in node.log() if line.split()[0] in ("scontrol", "kubectl", "reboot")]
-        return status, output, asked, json.loads((tmp_path / "scheduler.json").read_text())
-    play.node = node
-    return play
+    return Site(tmp_path)
 
 
 def test_slurm_waits_for_jobs_and_gives_the_node_back(site):
-    status, output, asked, node = site("slurm", jobs=2)
-    assert status == 0 and not node["drained"], output
-    drain, resume = "scontrol update NodeName=node1 State=DRAIN Reason=lockstep.gpu: boots " + NEW, "scontrol update NodeName=node1 State=RESUME"
-    assert [asked.index(line) for line in (drain, "reboot", resume)] == sorted(asked.index(line) for line in (drain, "reboot", resume))
-    assert asked.count("scontrol show node node1") == 4
+    site.says(jobs=2)
+    status, output, asked = site.play(lockstep_before_reboot=["slurm"])
+    assert status == 0 and not site.node["drained"], output
+    assert asked == ["scontrol show node node1", DRAIN + NEW, *["scontrol show node node1"] * 2, "reboot", "scontrol show node node1", RESUME]
 
 
-def test_a_drain_of_somebody_else_stays(site):
-    status, output, asked, node = site("slurm", drained=True, reason="broken fan")
-    assert status == 0 and node["drained"] and node["reason"] == "broken fan" and "reboot" in asked, output
-    assert not [line for line in asked if "update" in line]
+def test_a_drain_of_somebody_else_stays_in_slurm(site):
+    site.says(drained=True, reason="broken fan")
+    for name in ("slurm_before", "slurm_after"):
+        status, output, asked = site.hook(name)
+        assert status == 0 and site.node["drained"] and not [line for line in asked if "update" in line], output
 
 
 def test_jobs_that_do_not_end_leave_the_node_drained_and_the_next_run_goes_on(site):
-    status, output, asked, node = site("slurm", jobs=50)
-    assert status != 0 and "reboot" not in asked and node["drained"] and "taken out of service" in " ".join(output.split()), output
-    status, output, asked, node = site("slurm", drained=True, reason=node["reason"])
-    assert status == 0 and not node["drained"] and asked.count("reboot") == 1, output
+    site.says(jobs=50)
+    status, output, asked = site.play(lockstep_before_reboot=["slurm"])
+    assert status != 0 and "reboot" not in asked and site.node["drained"] and "taken out of service" in " ".join(output.split()), output
+    site.says(drained=True, reason=site.node["reason"])
+    status, output, asked = site.play(lockstep_before_reboot=["slurm"])
+    assert status == 0 and not site.node["drained"] and asked.count("reboot") == 1, output
 
 
 def test_a_node_that_slurm_does_not_know_is_not_booted(site):
-    status, output, asked, dummy = site("slurm", name="other")
-    assert status != 0 and "Node node1 not found" in output and "reboot" not in asked
+    site.says(name="other")
+    status, output, dummy = site.hook("slurm_before")
+    assert status != 0 and "Node node1 not found" in output
 
 
 def test_kubernetes_evicts_and_gives_the_node_back(site):
-    status, output, asked, node = site("kubernetes")
-    assert status == 0 and not node["drained"] and node["notes"] == {}, output
+    status, output, asked = site.play(lockstep_before_reboot=["kubernetes"])
+    assert status == 0 and not site.node["drained"] and site.node["notes"] == {}, output
     assert [line.split()[1] for line in asked if line != "reboot"] == ["get", "annotate", "drain", "get", "uncordon", "annotate"]
     assert "kubectl drain node1 --timeout=5s --ignore-daemonsets --delete-emptydir-data" in asked
 
 
-def test_a_cordon_of_somebody_else_stays(site):
-    status, output, asked, node = site("kubernetes", drained=True)
-    assert status == 0 and node["drained"] and "reboot" in asked and not [line for line in asked if "uncordon" in line or "annotate" in line], output
+def test_a_cordon_of_somebody_else_stays_in_kubernetes(site):
+    site.says(drained=True)
+    for name in ("kubernetes_before", "kubernetes_after"):
+        status, output, asked = site.hook(name)
+        assert status == 0 and site.node["drained"] and not [line for line in asked if "uncordon" in line or "annotate" in line], output
 
 
 def test_pods_that_nothing_manages_keep_the_node_up(site):
-    status, output, asked, node = site("kubernetes", stubborn=True)
-    assert status != 0 and "declare no controller" in output and "reboot" not in asked and node["drained"]
+    site.says(stubborn=True)
+    status, output, dummy = site.hook("kubernetes_before")
+    assert status != 0 and "declare no controller" in output and site.node["drained"] and site.node["notes"]
