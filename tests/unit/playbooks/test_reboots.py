@@ -154,19 +154,23 @@ def test_a_rollout_stops_behind_its_canary_and_goes_on_where_it_stopped(machines
     names = ["node%d" % number for number in range(1, 5)]
     nodes = machines(*names)
     nodes.write("node1", fate="came up, but nobody confirmed it")
-    status, output, report = nodes.play(lockstep_reboot="auto")
+    # As most people say it: beside the inventory.
+    (nodes.folder / "group_vars").mkdir()
+    (nodes.folder / "group_vars" / "gpu_nodes.yml").write_text("lockstep_reboot: auto\n")
+    status, output, report = nodes.play()
     assert status != 0 and nodes.log("node1").count("reboot") == 1, output
     assert all(nodes.log(name) == [] for name in names[1:])
     nodes.write("node1", fate="up", trial=None)
     nodes.write("node3", wrong_at_gate=["modprobe"])
-    status, output, report = nodes.play(lockstep_reboot="auto", lockstep_rollout=[1, 2])
+    (nodes.folder / "group_vars" / "gpu_nodes.yml").write_text("lockstep_reboot: auto\nlockstep_rollout: [1, 2]\n")
+    status, output, report = nodes.play()
     # node2 and node3 are one batch: the one finishes, the other ends the rollout.
     assert status != 0 and [report[name]["verdict"] for name in names] == ["in_sync", "in_sync", "broken", "unknown"], output
     assert nodes.log("node4") == [] and nodes.log("node2").count("reboot") == 1
     nodes.write("node3", wrong_at_gate=[])
     for name in names:
         (nodes.folder / "nodes" / name / "log").unlink(missing_ok=True)
-    status, output, report = nodes.play(lockstep_reboot="auto", lockstep_rollout=[1, 2])
+    status, output, report = nodes.play()
     assert status == 0 and [nodes.log(name).count("reboot") for name in names] == [0, 0, 1, 1], output
 
 
