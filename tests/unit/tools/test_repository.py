@@ -18,7 +18,7 @@ ROLES = sorted(path for path in ROOT.glob("roles/*") if path.is_dir())
 KNOWN_HOST = re.compile(r"(.+\.)?(example|example\.(?:com|net|org)|invalid|redhat\.com|gnu\.org|fsf\.org|github\.com|nvidia\.com|linux\.mellanox\.com"
                         r"|json-schema\.org|ucw\.cz)"
                         r"|(www|tracker|bugs|manpages|wiki)\.debian\.org|((www|help|wiki|documentation|manpages)\.)?ubuntu\.com|nvidia\.github\.io"
-                        r"|kernel-team\.pages\.debian\.net|uapi-group\.org")
+                        r"|kernel-team\.pages\.debian\.net|uapi-group\.org|systemd\.io")
 ADDRESS = re.compile(r"\b(?:https?|ftp)://(?:[^/@\s]+@)?([A-Za-z0-9][A-Za-z0-9.-]*)")
 SKIPPED = {".git", ".lockstep", ".venv", ".hypothesis", ".pytest_cache", ".ansible", "__pycache__", "output"}
 
