@@ -60,5 +60,8 @@ class FilterModule:
 
     def filters(self):
         """Names to functions."""
-        return {"reboot_settings": settings, "reboot_hooks": hook_files, "reboot_window": in_window, "boot_due": boot_gate.boot, "boot_gate": gate, "boot_kept": boot_gate.kept,
-                "boot_failed": record.after_boot, "scheduler_node": scheduler_node, "surplus_kernels": surplus_kernels.surplus}
+        return {
+            "reboot_settings": settings, "reboot_hooks": hook_files, "reboot_window": in_window, "scheduler_node": scheduler_node,
+            "boot_due": boot_gate.boot, "boot_gate": gate, "boot_kept": boot_gate.kept, "boot_failed": record.after_boot,
+            "surplus_kernels": surplus_kernels.surplus,
+        }
