@@ -144,8 +144,8 @@ def _ofed(stack: Row, state: Row, target: str, rows: t.Mapping[str, Row]) -> t.I
         path, vermagic = str(row.get("path") or ""), str(row.get("vermagic") or "")
         if "/kernel/" in path.split(target, 1)[-1] or not path:
             yield "Kernel %s would load no %s of OFED's: %s." % (target, name, path or "there is no such file, or it could not be read")
-        elif vermagic.split(" ")[0] != target:
-            yield "%s was built for %s." % (path, vermagic.split(" ")[0] or "an unknown kernel")
+        elif vermagic.split(" ", maxsplit=1)[0] != target:
+            yield "%s was built for %s." % (path, vermagic.split(" ", maxsplit=1)[0] or "an unknown kernel")
 
 
 def _signatures(plan: Row, state: Row, rows: t.Mapping[str, Row]) -> t.Iterator[str]:
