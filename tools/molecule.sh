@@ -4,7 +4,7 @@
 # The nodes are removed at the end, pass or fail; KEEP=1 leaves them to be looked at.
 # shellcheck source=tools/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-scenarios=(site hold vendor)
+scenarios=(site hold vendor vm)
 if [ "${1:-}" = --all ]; then
   mapfile -t scenarios < <(find molecule -mindepth 2 -maxdepth 2 -name molecule.yml -not -path '*/default/*' -printf '%h\n' | xargs -n 1 basename | sort)
   export LOCKSTEP_ALL=1 # tests that are too many for CI
@@ -15,11 +15,24 @@ export DOCKER_HOST
 # The nodes of a pattern, one a line.
 nodes_of() { ansible -i molecule/inventory.yml "$1" --list-hosts 2>/dev/null | sed -n 's/^  *\(lockstep-\)/\1/p'; }
 
-destroy() { [ -n "${KEEP:-}" ] || molecule destroy -s default >/dev/null 2>&1 || say "nodes are left over; make clean removes them"; }
+# Virtual machines are the platforms of one scenario alone, which makes and removes them.
+export LOCKSTEP_VMS=${LOCKSTEP_PLATFORMS:+vm_${LOCKSTEP_PLATFORMS#vm_}}
+
+destroy() {
+  local scenario
+  [ -z "${KEEP:-}" ] || return 0
+  for scenario in default vm; do molecule destroy -s "$scenario" >/dev/null 2>&1 || say "nodes are left over; make clean removes them"; done
+}
 trap destroy EXIT
 molecule destroy -s default
 molecule create -s default
 for scenario in "${scenarios[@]}"; do
+  if [ "$scenario" = vm ]; then
+    [ -n "$(nodes_of "vm:&${LOCKSTEP_VMS:-all}")" ] || { say "the scenario vm is for none of '$LOCKSTEP_PLATFORMS'"; continue; }
+    molecule destroy -s vm
+    molecule test -s vm --destroy never
+    continue
+  fi
   case $scenario in vendor*) group=vendor ;; *) group=debian ;; esac
   chosen=$(nodes_of "$group:&${LOCKSTEP_PLATFORMS:-all}")
   [ -n "$chosen" ] || { say "the scenario $scenario is for none of '$LOCKSTEP_PLATFORMS'"; continue; }

@@ -22,7 +22,7 @@ ROOT = pathlib.Path(os.environ["MOLECULE_PROJECT_DIRECTORY"])
 sys.path.insert(0, str(ROOT / "tools"))
 import vm  # noqa: E402  # pylint: disable=wrong-import-position
 
-LIMIT = 600     # seconds until a machine must answer after a start; emulated ones beside other work are slow
+LIMIT = 900     # seconds until a machine must answer after a start; emulated ones beside other work are slow
 
 
 def pytest_configure(config):
@@ -70,7 +70,7 @@ class Node:
     def command(self, kernel, playbook="site.yml", **variables):
         """The words of an ansible-playbook call; it restarts the machine by itself unless told otherwise."""
         settings = {"lockstep_stack": self.stack(kernel), "lockstep_report": str(self.path), "lockstep_hosts": self.name, "lockstep_reboot": "auto",
-                    "node_kernel_confirm_within": 180, "node_kernel_reboot_timeout": LIMIT, **variables}
+                    "node_kernel_confirm_within": 600, "node_kernel_reboot_timeout": LIMIT, **variables}
         return ["ansible-playbook", "-i", str(ROOT / "molecule/inventory.yml"), "--limit", self.name + ",localhost",
                 str(ROOT / "playbooks" / playbook), "-e", json.dumps(settings)]
 
