@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# A simulated machine (docs/testing.md): tools/machine.sh image | up NAME [IMAGE] | down NAME | fresh NAME [IMAGE] | save NAME IMAGE.
+# A simulated machine (docs/testing.md): tools/machine.sh image | up NAME [IMAGE] | down NAME | fresh NAME [IMAGE] | save NAME IMAGE | forget.
 # A container that its kernel's name, its GRUB and its restarts are simulated for. `image` prints the image of one as its
-# installer left it; `save` keeps a machine's disk as an image. What its firmware and kernel did is in .lockstep/machines/NAME.log.
+# installer left it; `save` keeps a machine's disk as an image, `forget` removes
+# those that tests kept. What its firmware and kernel did is in .lockstep/machines/NAME.log.
 # shellcheck source=tools/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-verb=${1:?image, up, down, fresh or save} name=${2:-}
+verb=${1:?image, up, down, fresh, save or forget} name=${2:-}
 here=molecule/rollout/machine inside=/usr/local/lib/simulated-machine shared=$state/machines
 DOCKER_HOST=$(tools/engine.sh start)
 export DOCKER_HOST
@@ -49,12 +50,14 @@ save() {
     -c 'LABEL lockstep.gpu.image="simulated machine"' "$1" "$2" >/dev/null
 }
 
+forget() { docker images -q 'lockstep-simulated/rollout-*' | sort -u | xargs -r docker rmi -f >/dev/null; }
+
 case $verb in
-  image) image ;;
+  image | forget) "$verb" ;;
   save) save "$name" "${3:?the name of the image}" ;;
   up | down | fresh)
     case $name in lockstep-*) ;; *) die "the names of disposable machines start with lockstep-, '$name' does not" ;; esac
     "$verb" "${@:3}"
     ;;
-  *) die "tools/machine.sh image|up|down|fresh|save, not '$verb'" ;;
+  *) die "tools/machine.sh image|up|down|fresh|save|forget, not '$verb'" ;;
 esac

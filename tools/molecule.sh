@@ -4,7 +4,7 @@
 # The nodes are removed at the end, pass or fail; KEEP=1 leaves them to be looked at.
 # shellcheck source=tools/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-scenarios=(site hold vendor vm)
+scenarios=(site hold vendor rollout vm)
 if [ "${1:-}" = --all ]; then
   mapfile -t scenarios < <(find molecule -mindepth 2 -maxdepth 2 -name molecule.yml -not -path '*/default/*' -printf '%h\n' | xargs -n 1 basename | sort)
   export LOCKSTEP_ALL=1 # tests that are too many for CI
@@ -21,7 +21,7 @@ export LOCKSTEP_VMS=${LOCKSTEP_PLATFORMS:+vm_${LOCKSTEP_PLATFORMS#vm_}}
 destroy() {
   local scenario
   [ -z "${KEEP:-}" ] || return 0
-  for scenario in default vm; do molecule destroy -s "$scenario" >/dev/null 2>&1 || say "nodes are left over; make clean removes them"; done
+  for scenario in default rollout vm; do molecule destroy -s "$scenario" >/dev/null 2>&1 || say "nodes are left over; make clean removes them"; done
 }
 trap destroy EXIT
 molecule destroy -s default
@@ -31,6 +31,14 @@ for scenario in "${scenarios[@]}"; do
     [ -n "$(nodes_of "vm:&${LOCKSTEP_VMS:-all}")" ] || { say "the scenario vm is for none of '$LOCKSTEP_PLATFORMS'"; continue; }
     molecule destroy -s vm
     molecule test -s vm --destroy never
+    continue
+  fi
+  if [ "$scenario" = rollout ]; then
+    # Its simulated machines are its own, and imitations of Ubuntu 24.04.
+    [ -n "$(nodes_of "ubuntu2404:&${LOCKSTEP_PLATFORMS:-all}")" ] || { say "the scenario rollout is for none of '$LOCKSTEP_PLATFORMS'"; continue; }
+    molecule destroy -s rollout
+    molecule test -s rollout --destroy never
+    [ -n "${KEEP:-}" ] || molecule destroy -s rollout # twelve nodes need not idle beside the next scenario
     continue
   fi
   case $scenario in vendor*) group=vendor ;; *) group=debian ;; esac

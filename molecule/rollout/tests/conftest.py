@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
 import sys
 
@@ -18,7 +17,7 @@ import machines  # noqa: E402
 
 def disk(name, base, folder, to):
     """(image, job): the first machine, started from `base` and brought to a stack without a reboot, kept as an image."""
-    image = "lockstep-simulated/rollout-%s:%d" % (name, os.getpid())
+    image = "lockstep-simulated/rollout-" + name
     machines.fresh(base, machines.NODES[:1])
     job = machines.Job(folder, machines.NODES[:1], to=to)()
     # The kernel that it would boot once now, it shall boot when a test says so.
@@ -32,16 +31,13 @@ def on_a(tmp_path_factory):
     """The image of a node that is in sync with the stack of kernel A."""
     image, job = disk("a", "", tmp_path_factory.mktemp("a"), "a")
     assert job.status == 0 and job.verdicts() == {"in_sync": machines.NODES[:1]}, job.output
-    yield image
-    machines.run("docker", "rmi", image, check=False)
+    return image
 
 
 @pytest.fixture(scope="session")
 def waiting(on_a, tmp_path_factory):
     """(image, job) of a node on kernel A that has everything of the stack of kernel B and was not allowed to reboot."""
-    image, job = disk("b", on_a, tmp_path_factory.mktemp("b"), "b")
-    yield image, job
-    machines.run("docker", "rmi", image, check=False)
+    return disk("b", on_a, tmp_path_factory.mktemp("b"), "b")
 
 
 @pytest.fixture

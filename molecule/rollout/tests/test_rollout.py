@@ -15,6 +15,7 @@ import time
 from machines import A, B, BATCHES, HOOKS, NODES, ROLLOUT, events, fault, fresh, kernel, on, power_cycle, restart, run, words
 
 ONCE = ["boot " + A, "drain", "reboot", "boot " + B, "undrain"]
+FAILED = ["boot " + A, "drain", "reboot", "boot " + B, "panic " + B, "boot " + A]
 UNTOUCHED = ["boot " + A]
 
 
@@ -69,7 +70,7 @@ def test_a_canary_that_fails_stops_everything(on_a, job):
     fault(NODES[0], **{B: "panic"})
     stopped = job(**ROLLOUT)()
     assert stopped.status != 0
-    assert words(NODES[0]) == ["boot " + A, "drain", "reboot", "boot " + B, "panic " + B, "boot " + A]
+    assert words(NODES[0]) == FAILED
     assert kernel(NODES[0]) == (A, A, "")
     assert stopped.nodes[NODES[0]]["verdict"] == "broken" and "trial_boot_failed" in stopped.codes(NODES[0]), stopped.output
     assert "did not reach user space" in stopped.output
@@ -79,25 +80,6 @@ def test_a_canary_that_fails_stops_everything(on_a, job):
     assert stopped.verdicts().get("in_sync") is None
 
 
-def test_a_failing_node_stops_the_rollout_and_the_next_run_does_the_rest(waiting, job):
-    fresh(waiting[0])
-    fault(NODES[2], **{B: "panic"})
-    stopped = job(**ROLLOUT)()
-    assert stopped.status != 0
-    good = [node for node in NODES[:5] if node != NODES[2]]
-    done(good)
-    assert kernel(NODES[2]) == (A, A, "") and "trial_boot_failed" in stopped.codes(NODES[2]), stopped.output
-    assert stopped.verdicts()["in_sync"] == good
-    waits(NODES[5:])
-    fault(NODES[2])
-    resumed = job(**ROLLOUT)()
-    resumed.say("resume: 8 of 12 nodes are left")
-    assert resumed.status == 0 and resumed.verdicts() == {"in_sync": NODES}, resumed.output
-    done(good + NODES[5:])
-    assert words(NODES[2])[-4:] == ["drain", "reboot", "boot " + B, "undrain"] and kernel(NODES[2]) == (B, B, "")
-    assert {resumed.changed()[node] for node in good} == {0}
-
-
 def waits(nodes):
     """These nodes run A and wait for a reboot that nobody has made."""
     for node in nodes:
@@ -105,17 +87,36 @@ def waits(nodes):
         assert kernel(node)[:2] == (A, A), node
 
 
-def test_a_threshold_lets_it_go_on(waiting, job):
+def test_a_failing_node_stops_the_rollout_and_later_runs_do_the_rest(waiting, job):
+    """No failure is allowed; then a few are, and the same node fails again; then it is mended."""
     fresh(waiting[0])
-    fault(NODES[2], **{B: "panic"})
+    bad, good = NODES[2], [node for node in NODES[:5] if node != NODES[2]]
+    fault(bad, **{B: "panic"})
+    stopped = job(**ROLLOUT)()
+    stopped.say("rollout that stops at the second batch")
+    assert stopped.status != 0 and stopped.verdicts()["in_sync"] == good, stopped.output
+    done(good)
+    in_order(BATCHES[0], [node for node in BATCHES[1] if node != bad])
+    assert kernel(bad) == (A, A, "") and "trial_boot_failed" in stopped.codes(bad), stopped.output
+    assert words(bad) == FAILED
+    waits(BATCHES[2])
+
     over = job(**dict(ROLLOUT, lockstep_max_fail_percentage=30))()
-    over.say("rollout of 12 nodes that wait for a reboot, one fails")
-    others = [node for node in NODES if node != NODES[2]]
-    assert over.status != 0
-    done(others)
-    in_order(BATCHES[0], [node for node in BATCHES[1] if node != NODES[2]], BATCHES[2])
-    assert over.verdicts() == {"in_sync": others, "broken": [NODES[2]]}
-    assert kernel(NODES[2]) == (A, A, "")
+    over.say("resume over a failing node: 8 of 12 nodes are left")
+    assert over.status != 0 and over.verdicts() == {"in_sync": [node for node in NODES if node != bad], "broken": [bad]}, over.output
+    done(good + BATCHES[2])
+    assert {over.changed()[node] for node in good} == {0}
+    assert words(bad)[len(FAILED):] == FAILED[1:] and kernel(bad) == (A, A, "")
+
+    fault(bad)
+    refused = job([bad], **ROLLOUT)()
+    assert refused.status != 0 and words(bad).count("reboot") == 2, refused.output     # two trials were enough
+    mended = job(**dict(ROLLOUT, node_kernel_trials=3))()
+    mended.say("resume: 1 of 12 nodes is left")
+    assert mended.status == 0 and mended.verdicts() == {"in_sync": NODES}, mended.output
+    assert words(bad)[-1] == "undrain" and kernel(bad) == (B, B, "")
+    done([node for node in NODES if node != bad])
+    assert {mended.changed()[node] for node in NODES if node != bad} == {0}
 
 
 def test_a_node_that_hangs_is_given_up_and_returns_when_its_power_is_cycled(waiting, job):
@@ -127,6 +128,8 @@ def test_a_node_that_hangs_is_given_up_and_returns_when_its_power_is_cycled(wait
     fault(NODES[0])
     power_cycle(NODES[0])
     assert kernel(NODES[0]) == (A, A, "")
+    told = job(NODES[:1], **ROLLOUT)()
+    assert told.status != 0 and "trial_boot_failed" in told.codes(NODES[0]) and kernel(NODES[0]) == (A, A, ""), told.output
     again = job(NODES[:1], **ROLLOUT)()
     assert again.status == 0 and kernel(NODES[0]) == (B, B, ""), again.output
 
@@ -174,13 +177,14 @@ def test_without_leave_nothing_reboots(waiting, job):
 
 def test_outside_of_its_window_nothing_reboots(waiting, job):
     fresh(waiting[0], NODES[:2])
+    alike = dict(HOOKS, lockstep_reboot="window", lockstep_rollout="100%")
     hour = int(on(NODES[0], "date +%H"))
     closed = {"from": "%02d:00" % ((hour + 3) % 24), "to": "%02d:00" % ((hour + 5) % 24)}
-    outside = job(NODES[:2], **dict(ROLLOUT, lockstep_reboot="window", lockstep_reboot_window=closed))()
+    outside = job(NODES[:2], **dict(alike, lockstep_reboot_window=closed))()
     assert "reboot_required" in outside.codes(NODES[0]) & outside.codes(NODES[1]), outside.output
     waits(NODES[:2])
     opened = {"from": "%02d:00" % ((hour - 2) % 24), "to": "%02d:00" % ((hour + 2) % 24)}
-    inside = job(NODES[:2], **dict(ROLLOUT, lockstep_reboot="window", lockstep_reboot_window=opened))()
+    inside = job(NODES[:2], **dict(alike, lockstep_reboot_window=opened))()
     assert inside.status == 0 and inside.verdicts() == {"in_sync": NODES[:2]}, inside.output
     done(NODES[:2])
 
