@@ -22,12 +22,9 @@ MOMENTS = {
 MORE = {"debian12": {"ofed": {"provider": "inbox", "version": "44.0"}}, "debian13": {"ofed": {"provider": "inbox", "version": "56.1"}}}
 
 
-@pytest.mark.parametrize(("moment", "way"), [
-    pytest.param("judging", "run", marks=pytest.mark.many), pytest.param("judging", "power", marks=pytest.mark.many),
-    pytest.param("packages", "run", marks=pytest.mark.many), pytest.param("packages", "power"),
-    pytest.param("armed", "run", marks=pytest.mark.many), pytest.param("armed", "power", marks=pytest.mark.many),
-    pytest.param("on trial", "run", marks=pytest.mark.many), pytest.param("on trial", "power", marks=pytest.mark.many),
-])
+@pytest.mark.many
+@pytest.mark.parametrize("way", ["run", "power"])
+@pytest.mark.parametrize("moment", list(MOMENTS))
 def test_the_next_run_finishes(node, platform, moment, way):
     stack = node.stack(node.new, **MORE[platform])
     node.starts_before = node.starts()
