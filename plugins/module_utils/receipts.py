@@ -24,7 +24,7 @@ from ansible_collections.lockstep.gpu.plugins.module_utils.acting import write_a
 FOLDER = "/var/lib/lockstep-gpu/receipts"
 SCHEMA, KEEP = 1, 20
 REDACTED = "REDACTED"
-_LOGIN = re.compile(r"(?P<head>[A-Za-z][\w+.-]*://)(?P<secret>[^/@\s]+)@(?P<host>[^/\s]+)")
+_LOGIN = re.compile(r"(?P<head>[A-Za-z][\w+.-]*://)(?P<secret>[^/\s]+)@(?P<host>[^/@\s]+)")
 _SETTING = re.compile(r"(?im)^(?P<head>[ \t]*(?:proxy_)?(?:username|password|passwd|token|secret)[ \t]*[=:][ \t]*)(?P<secret>\S.*?)[ \t]*$")
 _ARGUMENT = re.compile(r"(?i)(?P<head>[?&](?:token|access_token|password|secret|api_?key|sig|signature)=)(?P<secret>[^\s&;,]+)")
 _SECRET_KEY = re.compile(r"(?i)(.*_)?(password|passwd|token|secret|passphrase|api_?key|private_?key|credentials)")

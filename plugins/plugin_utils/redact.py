@@ -49,7 +49,8 @@ _SUBJECT = re.compile(r"(?P<keep>\b(?:CN|O|OU|emailAddress)\s?=\s?)(?P<secret>%s
 _SIGNER = re.compile(r"(?m)(?P<keep>^signer:[ \t]+)(?P<secret>%s[^\n]+)" % _COMMON)
 # NVIDIA prints the serial numbers of its boards with thirteen digits.
 _BOARD_SERIAL = re.compile(r"(?<![\w.-])[01]\d{12}(?![\w.-])")
-_LOGIN = re.compile(r"(?P<keep>\w+://)(?P<secret>[^/@\s]+)@")
+# A password may have an @ of its own.
+_LOGIN = re.compile(r"(?P<keep>\w+://)(?P<secret>[^/\s]+)@")
 _HOST = re.compile(r"(?P<keep>\w+://)(?P<secret>[\w.-]+)")
 _MAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _HOME = re.compile(r"(?P<keep>/home/)(?P<secret>[\w.-]+)")

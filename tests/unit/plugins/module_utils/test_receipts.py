@@ -68,6 +68,11 @@ class TestSecrets:
         assert not [word for word in ("pa55w0rd", "carol", "s3cret", "t0ken", "MIIEpAIB", "bob") if word in text] and "ops" in text
         assert json.loads(text)["stack"]["name"] == "s"
 
+    def test_a_password_may_have_an_at_sign(self):
+        text = "URIs: https://bob:pa55@w0rd@mirror.example/cuda/\n"
+        assert receipts.redacted(text) == "URIs: https://REDACTED@mirror.example/cuda/\n"
+        assert receipts.filled(receipts.redacted(text), text) == (text, [])
+
     def test_what_was_taken_out_comes_back_from_the_node(self):
         text, missing = receipts.filled(receipts.redacted(self.TEXT), self.TEXT)
         assert (text, missing) == (self.TEXT, [])

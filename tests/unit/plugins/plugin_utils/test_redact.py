@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 SITE = "%s//apt.corp.internal" % "https:"
 FIXTURES = pathlib.Path(__file__).parents[3] / "fixtures"
 SECRETS = [
+    ("apt_sources", "deb https://bob:pa55@w0rd@mirror.example/ubuntu noble main", "w0rd"),
     ("dmesg", "Nov  3 04:05:06 gpu17 kernel: NVRM: Xid 79", "gpu17"),
     ("nccl_log", "gpu17:166:170 [0] NCCL INFO Bootstrap", "gpu17"),
     ("modinfo", "signer:         gpu17 Secure Boot Module Signature key", "gpu17"),
