@@ -50,7 +50,7 @@ save() {
     -c 'LABEL lockstep.gpu.image="simulated machine"' "$1" "$2" >/dev/null
 }
 
-forget() { docker images -q 'lockstep-simulated/rollout-*' | sort -u | xargs -r docker rmi -f >/dev/null; }
+forget() { docker images --filter dangling=false --format '{{.Repository}}:{{.Tag}}' 'lockstep-simulated/rollout-*' | xargs -r docker rmi -f >/dev/null; }
 
 case $verb in
   image | forget) "$verb" ;;
