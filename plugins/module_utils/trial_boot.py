@@ -102,6 +102,17 @@ class Trials:
             changed = True
         return self._forget_marks() or changed
 
+    def watch(self, state, how):
+        """Renew or stop the watch over a kernel that runs on trial, since somebody has reached the node: True where there is one.
+
+        Renewed it counts from now on, also where it was stopped. how: renew | stop.
+        """
+        if self.judged(state)[0] != trial.RUNNING or not os.path.exists(self._path(trial_units.FOLDER, trial_units.TIMER)):
+            return False
+        if not self._check:
+            self._systemctl("restart" if how == "renew" else "stop", trial_units.TIMER)
+        return True
+
     def give_way(self, state):
         """Before a default is set, which counts from the next start on: end a trial that waits for it, judge one that is over; True when one was there.
 

@@ -5,7 +5,7 @@
 
 They are started only where the kernel command line has the trial's token (ConditionKernelCommandLine), as early as systemd starts anything, and
 stay when it isolates rescue or emergency (systemd.unit(5)). lockstep-gpu-trial-mark.service notes that user space was reached;
-lockstep-gpu-trial.timer starts lockstep-gpu-trial.service, which notes the network's state and forces a reboot: GRUB then boots its default.
+lockstep-gpu-trial.timer, which counts from its own start so that it can be renewed, starts lockstep-gpu-trial.service, which notes the network's state and forces a reboot: GRUB then boots its default.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def files(record):
         why = "Return from the kernel on trial, which nobody confirmed within %d s" % record["confirm_within"]
         found["%s/%s" % (FOLDER, RETURN)] = _HEAD + _UNIT % (why, condition) + _FAILURE + _RETURN % (FOLDER, SCRIPT)
         found["%s/%s" % (FOLDER, TIMER)] = (_HEAD + _UNIT % (why, condition)
-                                            + "\n[Timer]\nOnBootSec=%d\nAccuracySec=1s\n" % record["confirm_within"])
+                                            + "\n[Timer]\nOnActiveSec=%d\nAccuracySec=1s\n" % record["confirm_within"])
     return found
 
 

@@ -64,6 +64,15 @@ options:
         has confirmed the kernel. V(0) for no limit; then a kernel that starts without its network stays until somebody resets the node.
     type: int
     default: 0
+  watch:
+    description:
+      - What O(state=settled) does with the timer of O(confirm_within) while the kernel runs on trial. It is there for a node that nobody can reach.
+      - V(renew) has it count anew from now on, so that a proof that takes long is not cut off. V(stop) stops it, as before packages change,
+        until it is renewed; the default is still the way back.
+      - What runs changes by this, nothing that lasts does, so it is no change of the task.
+    type: str
+    choices: [keep, renew, stop]
+    default: keep
   panic:
     description:
       - Seconds after which the kernel on trial restarts when it panics, with O(state=once). V(0) adds nothing to its command line.
@@ -262,6 +271,8 @@ def apply(loader, run, params, check_mode):
     if params["state"] == "query":
         return result
     if params["state"] in ("settled", "withdrawn"):
+        if params["state"] == "settled" and params["watch"] != "keep":
+            trials.watch(before, params["watch"])
         changed = trials.settle(before) if params["state"] == "settled" else trials.give_way(before)
         wanted = dict(words, next=None) if changed and trials.armed(before) else words
     elif params["state"] == "once":
@@ -286,6 +297,7 @@ def main():
             "kernel": {"type": "str"},
             "state": {"type": "str", "choices": ["default", "once", "settled", "withdrawn", "query"], "default": "default"},
             "confirm_within": {"type": "int", "default": 0},
+            "watch": {"type": "str", "choices": ["keep", "renew", "stop"], "default": "keep"},
             "panic": {"type": "int", "default": 30},
             "trials": {"type": "int", "default": 2},
         },

@@ -101,7 +101,7 @@ class Node:
 
     def apply(self, state, kernel=None, check=False, **options):
         """What the module would return."""
-        params = dict({"confirm_within": 0, "panic": 30, "trials": 2}, state=state, kernel=kernel, **options)
+        params = dict({"confirm_within": 0, "watch": "keep", "panic": 30, "trials": 2}, state=state, kernel=kernel, **options)
         return boot_kernel.apply(self.loader, self, params, check)
 
     def _start(self, cmdline):

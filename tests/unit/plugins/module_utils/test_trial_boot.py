@@ -181,6 +181,33 @@ def test_a_trial_that_runs_is_not_withdrawn(node):
     assert not node.apply("withdrawn")["changed"] and node.apply("query")["trial"]["outcome"] == "running"
 
 
+def test_who_reaches_the_node_renews_its_watch(node):
+    (node.root / "run/systemd/system").mkdir(parents=True, exist_ok=True)
+    timer = "lockstep-gpu-trial.timer"
+    node.apply("once", NEW, **WITHIN)
+    node.calls.clear()
+    # Not before the boot, and not in a check.
+    assert not node.apply("settled", watch="renew")["changed"] and not [call for call in node.calls if call[0] == "systemctl"]
+    node.boot()
+    node.apply("settled", watch="renew", check=True)
+    assert not [call for call in node.calls if call[0] == "systemctl"]
+    for how, word in (("stop", "stop"), ("renew", "restart")):
+        node.calls.clear()
+        assert not node.apply("settled", watch=how)["changed"]
+        assert [call for call in node.calls if call[0] == "systemctl"] == [["systemctl", word, timer]]
+    node.apply("default", NEW)
+    node.calls.clear()
+    assert not node.apply("settled", watch="renew")["changed"] and not [call for call in node.calls if call[0] == "systemctl"]
+
+
+def test_a_trial_without_a_limit_has_nothing_to_renew(node):
+    (node.root / "run/systemd/system").mkdir(parents=True, exist_ok=True)
+    node.apply("once", NEW)
+    node.boot()
+    node.calls.clear()
+    assert not node.apply("settled", watch="renew")["changed"] and not [call for call in node.calls if call[0] == "systemctl"]
+
+
 def test_the_default_of_the_old_kernel_records_a_failure_and_leaves_a_trial_that_runs(node):
     node.apply("once", NEW, **WITHIN)
     node.boot()

@@ -41,7 +41,7 @@ def test_every_unit_is_for_this_trial_only_and_outlives_an_emergency(tmp_path):
         if path.suffix != ".sh":
             assert "\nConditionKernelCommandLine=lockstep.gpu.trial=%s\n" % TOKEN in text
             assert "\nDefaultDependencies=no\n" in text and "\nIgnoreOnIsolate=yes\n" in text
-    assert "OnBootSec=600\n" in (tmp_path / trial_units.FOLDER / trial_units.TIMER).read_text()
+    assert "OnActiveSec=600\n" in (tmp_path / trial_units.FOLDER / trial_units.TIMER).read_text()
 
 
 def test_units_come_and_go(tmp_path):

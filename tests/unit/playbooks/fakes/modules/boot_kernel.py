@@ -40,11 +40,12 @@ def act(now, params):
 
 def main():
     module = AnsibleModule(
-        argument_spec={"kernel": {}, "state": {"default": "default"}, "confirm_within": {"type": "int", "default": 0},
+        argument_spec={"kernel": {}, "state": {"default": "default"}, "confirm_within": {"type": "int", "default": 0}, "watch": {"default": "keep"},
                        "panic": {"type": "int", "default": 30}, "trials": {"type": "int", "default": 2}}, supports_check_mode=True)
     node, params = Node(), module.params
     changed = act(node.now, params)
     words = [params["state"], params["kernel"] or "", "within=%d" % params["confirm_within"] if params["state"] == "once" else ""]
+    words += [params["watch"]] if params["watch"] != "keep" else []
     if changed is None:
         module.fail_json(msg="trial_boot_failed: kernel %s was booted on trial %d times" % (params["kernel"], node.now["trial"]["attempts"]),
                          code="trial_boot_failed")
