@@ -9,12 +9,22 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.lockstep.gpu.plugins.plugin_utils import boot_gate, engine, reboot_settings, record, schedulers, surplus_kernels
 
 
+def _number(row, name):
+    """A number that a host says; None where it is made of what only the role knows."""
+    try:
+        return row.get(name)
+    except Exception:  # pylint: disable=broad-exception-caught
+        return None
+
+
 def settings(hosts, hostvars, place=""):
     """What a rollout of these hosts is like, once everything that they say about reboots is checked."""
     try:
         # A play that is only looked at (--syntax-check, --list-tasks) has no variables of hosts yet.
         known = {host: hostvars[host] if host in hostvars else {} for host in hosts}
-        return reboot_settings.settings({host: {name: row.get(name) for name in reboot_settings.NAMES} for host, row in known.items()}, [place])
+        said = {host: dict({name: row.get(name) for name in reboot_settings.NAMES}, **{name: _number(row, name) for name in reboot_settings.NUMBERS})
+                for host, row in known.items()}
+        return reboot_settings.settings(said, [place])
     except reboot_settings.SettingError as error:
         raise AnsibleFilterError(str(error)) from None
 

@@ -21,6 +21,9 @@ READY_MADE = ("slurm", "kubernetes")
 CANARY_FIRST = [1, "25%"]
 NAMES = ("lockstep_reboot", "lockstep_reboot_window", "lockstep_rollout", "lockstep_max_fail_percentage", "lockstep_before_reboot", "lockstep_after_reboot",
          "inventory_dir")
+# Whole numbers of the role node_kernel, and the least that each may be; -e name=value gives them as text.
+NUMBERS = {"node_kernel_keep": 0, "node_kernel_confirm_within": 0, "node_kernel_panic": 0, "node_kernel_trials": 1, "node_kernel_reboot_timeout": 1,
+           "node_kernel_drain_timeout": 0, "node_kernel_drain_poll": 1}
 _TIME = re.compile(r"(?P<hour>[01]?\d|2[0-4]):(?P<minute>[0-5]\d)")
 _SHARE = re.compile(r"[1-9]\d{0,5}|(?:[1-9]\d?|100)%")
 _CLOCK = re.compile(r"\s*(?P<day>[1-7])\s+(?P<time>\d{2}:\d{2})\s*")
@@ -127,6 +130,12 @@ def files(names: t.Sequence[str], when: str, role: str, places: t.Sequence[str])
     return found
 
 
+def number(value: t.Any, name: str) -> None:
+    """A variable of NUMBERS that is none. Raises SettingError."""
+    if isinstance(value, bool) or not re.fullmatch(r"\d{1,8}", str(value).strip()) or int(value) < NUMBERS[name]:
+        raise SettingError("%s: %r is no whole number from %d on" % (name, value, NUMBERS[name]))
+
+
 def batches(value: t.Any) -> t.List[t.Union[int, str]]:
     """lockstep_rollout: how many nodes at once, as Ansible's serial takes it. Raises SettingError."""
     rows = list(value) if isinstance(value, (list, tuple)) else [value]
@@ -165,6 +174,9 @@ def settings(nodes: t.Mapping[str, t.Mapping[str, t.Any]], places: t.Sequence[st
             folders = [*places, variables.get("inventory_dir") or ""]
             files(before, "before", "", folders)
             files(ready_made(before, variables.get("lockstep_after_reboot")), "after", "", folders)
+            for name in NUMBERS:
+                if variables.get(name) is not None:
+                    number(variables[name], name)
         except SettingError as error:
             raise SettingError("%s: %s" % (node, error)) from None
         reboots = reboots or how != "never"

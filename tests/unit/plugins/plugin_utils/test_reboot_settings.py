@@ -84,11 +84,17 @@ def test_a_node_that_may_boot_makes_one_go_first():
     ({"lockstep_rollout": []}, "lockstep_rollout"), ({"lockstep_rollout": "0"}, "lockstep_rollout"), ({"lockstep_rollout": [1, "101%"]}, "lockstep_rollout"),
     ({"lockstep_rollout": True}, "lockstep_rollout"), ({"lockstep_max_fail_percentage": -1}, "max_fail"), ({"lockstep_max_fail_percentage": "few"}, "max_fail"),
     ({"lockstep_max_fail_percentage": float("nan")}, "max_fail"), ({"lockstep_before_reboot": ["slrum"]}, "candidates: slurm, kubernetes"),
-    ({"lockstep_before_reboot": [5]}, "list of tasks files"), ({"lockstep_after_reboot": ["gone.yml"]}, "there is no file")])
+    ({"lockstep_before_reboot": [5]}, "list of tasks files"), ({"lockstep_after_reboot": ["gone.yml"]}, "there is no file"),
+    ({"node_kernel_confirm_within": "10m"}, "'10m' is no whole number from 0 on"), ({"node_kernel_drain_poll": 0}, "from 1 on"),
+    ({"node_kernel_keep": True}, "no whole number"), ({"node_kernel_panic": -1}, "node_kernel_panic"), ({"node_kernel_trials": 1.5}, "node_kernel_trials")])
 def test_what_cannot_be_meant(value, words):
     with pytest.raises(settings.SettingError) as error:
         settings.settings({"n": value}, ["/nowhere"])
     assert words in str(error.value)
+
+
+def test_numbers_of_the_command_line_are_text():
+    assert settings.settings({"n": {"node_kernel_confirm_within": "700", "node_kernel_keep": "2", "node_kernel_trials": 3}})["serial"] == ["100%"]
 
 
 def test_a_rollout_is_one_for_all():
