@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.lockstep.gpu.plugins.module_utils import trial as trials
+
 from . import engine, knowledge, next_boot
 from .boot_proof import OFED_MODULES, vendors_ofed
 from .rules import ofed_found
@@ -74,7 +76,7 @@ def reasons(stack: Row, plan: Row, state: t.Optional[Row], probe: t.Optional[Row
     if not state:
         return ["The node's state could not be read."]
     rows = (probe or {}).get("proof") or {}
-    found = [*_kernel(stack, state, target), *_todo(plan), *_proof(plan, rows), *_dkms(plan, state, target),
+    found = [*_kernel(stack, state, target), *_once(state, target), *_todo(plan), *_proof(plan, rows), *_dkms(plan, state, target),
              *_ofed(stack, state, target, rows), *_signatures(plan, state, rows), *_findings(stack, plan, state, target, accept)]
     return list(dict.fromkeys(found))
 
@@ -100,6 +102,15 @@ def _kernel(stack: Row, state: Row, target: str) -> t.Iterator[str]:
             yield "It is not known whether the initramfs of %s has the blacklist of other drivers." % target
         elif target in stale:
             yield "The initramfs of %s is older than the blacklist of other drivers." % target
+
+
+def _once(state: Row, target: str) -> t.Iterator[str]:
+    """A boot without a trial takes what somebody else has set for the next start; a trial replaces it."""
+    told = (state.get("boot") or {}).get("next_entry")
+    if told and not trials.is_entry(told) and (state.get("kernel") or {}).get("running") == target:
+        meant = next_boot.named(state, told)
+        if meant != target:
+            yield "Somebody has set '%s' for the next start only, which is %s." % (told, "kernel " + meant if meant else "no kernel that is known")
 
 
 def _todo(plan: Row) -> t.Iterator[str]:

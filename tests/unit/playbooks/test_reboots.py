@@ -4,6 +4,8 @@
 """lockstep.gpu.site on machines that boot: the true playbook and roles, machines of files (machines.py)."""
 from __future__ import annotations
 
+import json
+
 import pytest
 from machines import NEW, OLD, Machines
 
@@ -45,7 +47,7 @@ def test_never_arms_a_trial_and_the_boot_by_hand_is_kept_by_the_next_run(machine
     node.forget()
     status, output, report = node.play()
     assert status == 0 and report["node1"]["verdict"] == "in_sync", output
-    assert acts(node.log()) == ["boot_kernel settled", "boot_kernel default " + NEW] and node.now()["trial"] is None
+    assert acts(node.log()) == ["boot_kernel settled renew", "boot_kernel default " + NEW] and node.now()["trial"] is None
     # A node that is as it should be costs two calls.
     node.forget()
     status, output, report = node.play()
@@ -57,7 +59,7 @@ def test_auto_boots_once_proves_and_keeps(machines):
     status, output, report = node.play(lockstep_reboot="auto", lockstep_before_reboot=hooks(node.folder, "before1", "before2"),
                                        lockstep_after_reboot=hooks(node.folder, "after"))
     assert status == 0 and report["node1"]["verdict"] == "in_sync", output
-    assert acts(node.log()) == ["before1", "before2", ARMED + "600", "reboot", "boot_kernel settled", "boot_kernel default " + NEW, "after"]
+    assert acts(node.log()) == ["before1", "before2", ARMED + "600", "reboot", "boot_kernel settled renew", "boot_kernel default " + NEW, "after"]
     # Twice through the gate: before the node is taken out of service, and behind that.
     assert node.log().count("gate of " + NEW) == 2 and node.log().index("before1") > node.log().index("gate of " + NEW)
     assert node.log().index("after") > node.log().index("boot_kernel default " + NEW)
@@ -109,7 +111,31 @@ def test_a_kernel_that_is_not_proven_is_not_kept_and_the_next_run_only_proves(ma
     node.write("node1", wrong=[])
     node.forget()
     status, output, report = node.play(lockstep_reboot="auto")
-    assert status == 0 and acts(node.log()) == ["boot_kernel settled", "boot_kernel default " + NEW] and node.now()["default"] == NEW, output
+    assert status == 0 and acts(node.log()) == ["boot_kernel settled renew", "boot_kernel default " + NEW] and node.now()["default"] == NEW, output
+
+
+INSTALL = """
+- hosts: gpu_nodes
+  gather_facts: false
+  vars:
+    # What comes behind it ends for want of the rest.
+    __preflight_plan: {converged: false, modprobe: null, components: {kernel: {converged: false, changes: []}}}
+  tasks:
+    - lockstep.gpu.node_facts:
+    - ansible.builtin.include_role: {name: lockstep.gpu.node_kernel, tasks_from: install.yml}
+"""
+
+
+@pytest.mark.parametrize("outcome, done", [("pending", ["boot_kernel settled stop"]), ("failed", ["boot_kernel default " + NEW])])
+def test_packages_change_without_the_timer_of_a_trial_that_runs(machines, outcome, done):
+    node = machines()
+    trial = {"kernel": NEW, "from": OLD, "attempts": 0, "confirm_within": 600, "outcome": outcome, "reason": None, "armed": False, "judged": "running",
+             "running": True}
+    node.write("node1", running=NEW, boot_id=2, trial=trial)
+    (node.folder / "install.yml").write_text(INSTALL)
+    output = node.play(playbook="install.yml")[1]
+    # An unproven kernel is no default either, whatever becomes of the packages.
+    assert acts(node.log()) == done, output
 
 
 def test_a_node_that_does_not_come_back_is_told_how_to_get_it_back(machines):
@@ -126,6 +152,62 @@ def test_a_module_of_another_version_in_memory_is_a_boot_without_a_trial(machine
     status, output, report = node.play(lockstep_reboot="auto")
     assert status == 0 and report["node1"]["verdict"] == "in_sync", output
     assert node.log().count("reboot") == 1 and not [line for line in node.log() if "once" in line] and node.log().count("gate of " + NEW) == 1
+
+
+def test_a_boot_without_a_trial_starts_the_kernel_that_runs(machines):
+    node = machines()
+    node.write("node1", running=NEW, default=OLD, loaded="535.274.02")
+    status, output, report = node.play(lockstep_reboot="auto")
+    assert status == 0 and report["node1"]["verdict"] == "in_sync" and node.now()["running"] == NEW, output
+    assert acts(node.log())[:2] == ["boot_kernel default " + NEW, "reboot"]
+
+
+def test_a_node_that_does_not_go_down_is_not_left_with_a_trial(machines):
+    node = machines()
+    status, output, report = node.play(lockstep_reboot="auto", node_kernel_reboot_command="false")
+    assert status != 0 and "The node did not go down" in str(report["node1"]["findings"]) and node.now()["trial"] is None, output
+    assert "reboot_once" not in [row["action"] for row in report["node1"]["changed"]]
+
+
+def test_a_controller_does_not_boot_itself(machines, monkeypatch):
+    node = machines()
+    monkeypatch.setenv("LOCKSTEP_FAKE_NODE", str(node.folder / "nodes/node1"))
+    status, output, report = node.play("-e", "ansible_connection=local", lockstep_reboot="auto", lockstep_before_reboot=hooks(node.folder, "before"))
+    assert status != 0 and "local connection" in str(report["node1"]["findings"]) and node.now()["trial"] is None, output
+    assert not {"before", "reboot"} & set(node.log()) and not (node.folder / "nodes/node1/drained").exists()
+
+
+def test_what_happens_to_a_node_while_it_is_drained_is_seen(machines):
+    node = machines()
+    change = "import json, os; p = os.environ['LOCKSTEP_FAKE_NODE'] + '/node.json'; n = json.load(open(p)); n['%s'] = '%s'; json.dump(n, open(p, 'w'))"
+    (node.folder / "before.yml").write_text("- name: A day later\n  ansible.builtin.command:\n    argv: [python3, -c, \"%s\"]\n" % (change % ("running", NEW)))
+    status, output, report = node.play(lockstep_reboot="auto", lockstep_before_reboot=["before.yml"])
+    assert status != 0 and "booted by somebody else" in str(report["node1"]["findings"]) and "reboot" not in node.log(), output
+    # The default moved: the way back is the running kernel again before the trial is armed.
+    node.write("node1", running=OLD)
+    node.forget()
+    (node.folder / "before.yml").write_text("- name: A day later\n  ansible.builtin.command:\n    argv: [python3, -c, \"%s\"]\n" % (change % ("default", NEW)))
+    status, output, report = node.play(lockstep_reboot="auto", lockstep_before_reboot=["before.yml"])
+    assert status == 0 and acts(node.log())[:2] == ["boot_kernel default " + OLD, ARMED + "600"], output
+
+
+def test_a_node_is_not_forgotten_out_of_service(machines):
+    node = machines()
+    node.write("node1", running=NEW, default=NEW)
+    mark = node.folder / "nodes/node1/drained"
+    mark.write_text(NEW + "\n")
+    status, output, report = node.play()
+    assert status != 0 and "names no hooks that return it" in str(report["node1"]["findings"]) and mark.exists(), output
+    status, output, report = node.play(lockstep_after_reboot=[])
+    assert status == 0 and report["node1"]["verdict"] == "in_sync" and not mark.exists(), output
+
+
+def test_numbers_may_come_from_the_command_line(machines):
+    node = machines()
+    numbers = ("-e", "node_kernel_confirm_within=700", "-e", "node_kernel_keep=1")
+    status, output, report = node.play(*numbers, lockstep_reboot="auto", lockstep_before_reboot=hooks(node.folder, "before"))
+    assert "node_kernel_reboot_timeout" not in output and node.log().count("reboot") == 1 and node.now()["default"] == NEW, output
+    assert ARMED + "700" in node.log()
 
 
 def test_a_window_that_is_closed_only_arms_and_an_open_one_boots(machines):
@@ -183,7 +265,8 @@ def test_a_node_that_is_lost_on_the_way_does_not_take_the_others_with_it(machine
 
 
 @pytest.mark.parametrize("variables, words", [
-    ({"lockstep_reboot": "window"}, "lockstep_reboot_window"), ({"lockstep_reboot": "auto", "lockstep_before_reboot": ["nowhere.yml"]}, "nowhere.yml")])
+    ({"lockstep_reboot": "window"}, "lockstep_reboot_window"), ({"lockstep_reboot": "auto", "lockstep_before_reboot": ["nowhere.yml"]}, "nowhere.yml"),
+    ({"node_kernel_confirm_within": "ten minutes"}, "node_kernel_confirm_within: 'ten minutes' is no whole number from 0 on")])
 def test_what_cannot_be_meant_is_said_before_anything_is_read(machines, variables, words):
     node = machines()
     status, output, dummy = node.play(**variables)

@@ -121,6 +121,17 @@ def test_what_is_wrong_with_the_running_kernel_only_does_not_close_it(state):
     assert reasons(state) == []
 
 
+def test_what_somebody_set_for_the_next_start_closes_it_where_no_trial_replaces_it(state):
+    state["boot"].update(next_entry="with-" + OLD, default_kernel=OLD)
+    assert reasons(state) == []
+    state["kernel"]["running"] = NEW
+    assert [text for text in reasons(state) if "for the next start only, which is kernel " + OLD in text]
+    state["boot"]["next_entry"] = "lockstep-gpu-trial"
+    assert not [text for text in reasons(state) if "for the next start" in text]
+    state["boot"]["next_entry"] = "memtest"
+    assert [text for text in reasons(state) if "no kernel that is known" in text]
+
+
 def test_ofed_of_nvidia_has_to_be_there_for_the_kernel(state):
     wanted = dict(WANTED, ofed={"provider": "mlnx", "version": "24.10-2.1.8.0"})
     rows = {"module:" + name: {"path": "/lib/modules/%s/updates/dkms/%s.ko" % (NEW, name), "vermagic": NEW + " SMP"} for name in boot_gate.OFED_MODULES}
