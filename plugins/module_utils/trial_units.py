@@ -5,7 +5,8 @@
 
 They are started only where the kernel command line has the trial's token (ConditionKernelCommandLine), as early as systemd starts anything, and
 stay when it isolates rescue or emergency (systemd.unit(5)). lockstep-gpu-trial-mark.service notes that user space was reached;
-lockstep-gpu-trial.timer, which counts from its own start so that it can be renewed, starts lockstep-gpu-trial.service, which notes the network's state and forces a reboot: GRUB then boots its default.
+lockstep-gpu-trial.timer starts lockstep-gpu-trial.service, which notes the network's state and forces a reboot: GRUB then boots its default.
+The timer counts from its own start (systemd.timer(5), OnActiveSec), so that a restart of it renews the time.
 """
 
 from __future__ import annotations

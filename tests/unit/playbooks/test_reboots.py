@@ -4,8 +4,6 @@
 """lockstep.gpu.site on machines that boot: the true playbook and roles, machines of files (machines.py)."""
 from __future__ import annotations
 
-import json
-
 import pytest
 from machines import NEW, OLD, Machines
 
