@@ -4,6 +4,8 @@
 """lockstep.gpu.site on machines that boot: the true playbook and roles, machines of files (machines.py)."""
 from __future__ import annotations
 
+import json
+
 import pytest
 from machines import NEW, OLD, Machines
 
@@ -112,6 +114,18 @@ def test_a_kernel_that_is_not_proven_is_not_kept_and_the_next_run_only_proves(ma
     assert status == 0 and acts(node.log()) == ["boot_kernel settled renew", "boot_kernel default " + NEW] and node.now()["default"] == NEW, output
 
 
+TRIM = """
+- hosts: gpu_nodes
+  gather_facts: false
+  vars:
+    __preflight_stack: {kernel: {release: "%s"}}
+  tasks:
+    - lockstep.gpu.node_facts:
+    - ansible.builtin.set_fact:
+        __gpu_validate_record: {findings: [], verdict: in_sync}
+    - ansible.builtin.include_role: {name: lockstep.gpu.node_kernel, tasks_from: trim.yml}
+    - ansible.builtin.debug: {var: __gpu_validate_record}
+""" % NEW
 INSTALL = """
 - hosts: gpu_nodes
   gather_facts: false
@@ -198,6 +212,23 @@ def test_a_node_is_not_forgotten_out_of_service(machines):
     assert status != 0 and "names no hooks that return it" in str(report["node1"]["findings"]) and mark.exists(), output
     status, output, report = node.play(lockstep_after_reboot=[])
     assert status == 0 and report["node1"]["verdict"] == "in_sync" and not mark.exists(), output
+
+
+@pytest.mark.parametrize("keep", [1, 2])
+def test_no_metapackage_leaves_with_an_old_kernel(machines, keep):
+    node = machines()
+    node.write("node1", running=NEW, default=NEW)
+    node.state["package_manager"]["holds"] = []
+    (node.folder / "bin").mkdir()
+    # Fails where it is asked for anything but a simulation.
+    (node.folder / "bin/apt-get").write_text("#!/bin/sh\ntest \"$1\" = --simulate || exit 9\n"
+                                             "printf 'Remv linux-image-amd64 [6.12]\\nRemv linux-image-%s [6.12]\\n'\n" % OLD)
+    (node.folder / "bin/apt-get").chmod(0o755)
+    (node.folder / "nodes/node1/state.json").write_text(json.dumps(node.state))
+    (node.folder / "trim.yml").write_text(TRIM)
+    output = node.play(playbook="trim.yml", path="%s:" % (node.folder / "bin"), node_kernel_keep=keep)[1]
+    assert ("Old kernels stay (linux-image-%s): with them would leave linux-image-amd64." % OLD in output) == (keep == 1), output
+    assert "failed=0" in output and "changed=0" in output
 
 
 def test_numbers_may_come_from_the_command_line(machines):
