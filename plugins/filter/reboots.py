@@ -12,9 +12,11 @@ from ansible_collections.lockstep.gpu.plugins.plugin_utils import boot_gate, eng
 def _number(row, name):
     """A number that a host says; None where it is made of what only the role knows."""
     try:
-        return row.get(name)
+        value = row.get(name)
     except Exception:  # pylint: disable=broad-exception-caught
         return None
+    # Depending on its version Ansible gives what it cannot render as it is written, or with "<< error" in it.
+    return None if isinstance(value, str) and ("{{" in value or "<<" in value) else value
 
 
 def settings(hosts, hostvars, place=""):

@@ -8,9 +8,11 @@ import datetime
 
 import pytest
 import yaml
+from ansible.errors import AnsibleFilterError
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.lockstep.gpu.plugins.filter import reboots
 from ansible_collections.lockstep.gpu.plugins.plugin_utils import reboot_settings as settings
 
 NIGHT = {"days": ["sat", "sun"], "from": "22:00", "to": "04:00"}
@@ -95,6 +97,13 @@ def test_what_cannot_be_meant(value, words):
 
 def test_numbers_of_the_command_line_are_text():
     assert settings.settings({"n": {"node_kernel_confirm_within": "700", "node_kernel_keep": "2", "node_kernel_trials": 3}})["serial"] == ["100%"]
+
+
+@pytest.mark.parametrize("text", ["{{ node_kernel_confirm_within + 60 }}", "<< error 1 - 'node_kernel_confirm_within' is undefined >>"])
+def test_a_number_made_of_what_only_the_role_knows_is_left_to_it(text):
+    assert reboots.settings(["n"], {"n": {"node_kernel_reboot_timeout": text, "node_kernel_keep": "2"}})["serial"] == ["100%"]
+    with pytest.raises(AnsibleFilterError, match="node_kernel_keep"):
+        reboots.settings(["n"], {"n": {"node_kernel_reboot_timeout": text, "node_kernel_keep": "two"}})
 
 
 def test_a_rollout_is_one_for_all():
