@@ -107,6 +107,11 @@ def test_a_kernel_that_is_not_proven_is_not_kept_and_the_next_run_only_proves(ma
     status, output, report = node.play(lockstep_reboot="auto")
     assert status != 0 and {"trial_not_committed", "proof_failed"} <= set(codes(report["node1"])), output
     assert "within 600 s" in str(report["node1"]["findings"]) and node.now()["default"] == OLD and node.now()["running"] == NEW
+    # Another run before it is mended says it, too.
+    node.forget()
+    status, output, report = node.play(lockstep_reboot="auto")
+    assert status != 0 and acts(node.log()) == ["boot_kernel settled renew"], output
+    assert "returns to %s by itself, 600 s after the last run" % OLD in str(report["node1"]["remarks"])
     # In time, with what was wrong mended: no other boot.
     node.write("node1", wrong=[])
     node.forget()

@@ -39,7 +39,8 @@ class Node:
         armed = (self.now["trial"] or {}).get("armed")
         state["boot"].update(saved_entry="with-" + self.now["default"], next_entry="lockstep-gpu-trial" if armed else None,
                              default_kernel=self.now["trial"]["kernel"] if armed else self.now["default"])
-        state["trial"] = self.now["trial"]
+        trial = self.now["trial"]
+        state["trial"] = trial and dict(trial, running=trial.get("running", trial.get("judged") == "running"))
         state["drained"] = mark.read_text().strip() if mark.exists() else None
         if "stale" in self.now:
             state["modprobe"]["stale"] = self.now["stale"]
