@@ -60,7 +60,7 @@ options:
     default: default
   confirm_within:
     description:
-      - Seconds from the start of the kernel on trial, with O(state=once), until the node reboots by itself into its default unless O(state=default)
+      - Seconds from where the kernel on trial starts systemd, with O(state=once), until the node reboots by itself into its default unless O(state=default)
         has confirmed the kernel. V(0) for no limit; then a kernel that starts without its network stays until somebody resets the node.
     type: int
     default: 0
