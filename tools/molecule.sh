@@ -15,8 +15,9 @@ export DOCKER_HOST
 # The nodes of a pattern, one a line.
 nodes_of() { ansible -i molecule/inventory.yml "$1" --list-hosts 2>/dev/null | sed -n 's/^  *\(lockstep-\)/\1/p'; }
 
-# Virtual machines are the platforms of one scenario alone, which makes and removes them.
+# Virtual machines are the platforms of one scenario alone, which makes and removes them. A disk takes many minutes to make: in CI there is one.
 export LOCKSTEP_VMS=${LOCKSTEP_PLATFORMS:+vm_${LOCKSTEP_PLATFORMS#vm_}}
+[ -n "$LOCKSTEP_VMS" ] || [ "${1:-}" = --all ] || LOCKSTEP_VMS=vm_debian12
 
 destroy() {
   local scenario

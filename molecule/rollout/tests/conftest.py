@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import sys
 
@@ -13,6 +14,16 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 import machines  # noqa: E402
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "many: too long for CI; run by make test-all")
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.get_closest_marker("many") and not os.environ.get("LOCKSTEP_ALL"):
+            item.add_marker(pytest.mark.skip(reason="make test-all"))
 
 
 def disk(name, base, folder, to):

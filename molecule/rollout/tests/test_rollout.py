@@ -12,6 +12,7 @@ import os
 import signal
 import time
 
+import pytest
 from machines import A, B, BATCHES, HOOKS, NODES, ROLLOUT, events, fault, fresh, kernel, on, power_cycle, restart, words
 
 ONCE = ["boot " + A, "drain", "reboot", "boot " + B, "undrain"]
@@ -119,6 +120,7 @@ def test_a_failing_node_stops_the_rollout_and_later_runs_do_the_rest(waiting, jo
     assert {mended.changed()[node] for node in NODES if node != bad} == {0}
 
 
+@pytest.mark.many
 def test_a_node_that_hangs_is_given_up_and_returns_when_its_power_is_cycled(waiting, job):
     fresh(waiting[0], NODES[:1])
     fault(NODES[0], **{B: "hang"})
@@ -160,6 +162,7 @@ def test_a_killed_run_is_resumed_without_a_second_reboot(waiting, job):
         assert words(node)[-1] == "undrain", node
 
 
+@pytest.mark.many
 def test_without_leave_nothing_reboots(waiting, job):
     image, asked = waiting
     assert asked.verdicts() == {"drift": NODES[:1]} and "reboot_required" in asked.codes(NODES[0]), asked.output
@@ -175,6 +178,7 @@ def test_without_leave_nothing_reboots(waiting, job):
     assert words(NODES[0]) == ["boot " + A, "reboot", "boot " + B]
 
 
+@pytest.mark.many
 def test_outside_of_its_window_nothing_reboots(waiting, job):
     fresh(waiting[0], NODES[:2])
     alike = dict(HOOKS, lockstep_reboot="window", lockstep_rollout="100%")
