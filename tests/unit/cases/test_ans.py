@@ -124,9 +124,11 @@ def test_ans_11_the_reboot_is_left_to_a_person():
     assert record["verdict"] == "drift" and steps("ans-11") == [("manual", "reboot by hand, then run again")]
 
 
-def test_ans_11_no_role_reboots_by_itself():
-    modules = {key for path in sources() for task in tasks(yaml.safe_load(path.read_text(encoding="utf-8"))) for key in task}
-    assert not {"reboot", "ansible.builtin.reboot"} & modules
+def test_ans_11_only_one_place_reboots():
+    """It refuses a local connection before anything is done for the boot (tests/unit/playbooks/test_reboots.py)."""
+    reboots = [path.relative_to(ROOT).as_posix() for path in sources()
+               if any({"reboot", "ansible.builtin.reboot"} & set(task) for task in tasks(yaml.safe_load(path.read_text(encoding="utf-8"))))]
+    assert reboots == ["roles/node_kernel/tasks/boot_now.yml"]
 
 
 def tasks(node):

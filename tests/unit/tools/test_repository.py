@@ -19,7 +19,8 @@ KNOWN_HOST = re.compile(r"(.+\.)?(example|example\.(?:com|net|org)|invalid|redha
                         r"|json-schema\.org|ucw\.cz)"
                         r"|(www|tracker|bugs|manpages|wiki)\.debian\.org|((www|help|wiki|documentation|manpages)\.)?ubuntu\.com|nvidia\.github\.io"
                         r"|kernel-team\.pages\.debian\.net|uapi-group\.org|systemd\.io")
-ADDRESS = re.compile(r"\b(?:https?|ftp)://(?:[^/@\s]+@)?([A-Za-z0-9][A-Za-z0-9.-]*)")
+# A password may have an @ in it: what stands before the last one is no host.
+ADDRESS = re.compile(r"\b(?:https?|ftp)://(?:[^/\s]+@)?([A-Za-z0-9][A-Za-z0-9.-]*)")
 SKIPPED = {".git", ".lockstep", ".venv", ".hypothesis", ".pytest_cache", ".ansible", "__pycache__", "output"}
 
 

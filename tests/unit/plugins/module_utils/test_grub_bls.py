@@ -97,7 +97,7 @@ class Node:
         return Result(0, "", "")
 
     def apply(self, state, kernel=None, check=False):
-        return boot_kernel.apply(self.loader, self, {"state": state, "kernel": kernel, "confirm_within": 600, "panic": 30, "trials": 2}, check)
+        return boot_kernel.apply(self.loader, self, {"state": state, "kernel": kernel, "confirm_within": 600, "watch": "keep", "panic": 30, "trials": 2}, check)
 
 
 @pytest.fixture(name="node")

@@ -68,7 +68,7 @@ class Node:
         self.put("proc/sys/kernel/random/boot_id", boot_id + "\n")
 
     def apply(self, state, kernel=None, check=False):
-        params = {"state": state, "kernel": kernel, "confirm_within": 600, "panic": 30, "trials": 2}
+        params = {"state": state, "kernel": kernel, "confirm_within": 600, "watch": "keep", "panic": 30, "trials": 2}
         return boot_kernel.apply(self.loader, self, params, check)
 
 
