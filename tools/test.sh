@@ -10,9 +10,9 @@ export ANSIBLE_FORCE_COLOR=0 NO_COLOR=1
 lint() { tools/lint.sh; }
 # Oracles of the units are grub-editenv, modinfo, openssl, gpg, and rpm's own comparison of versions; those of the stub
 # repositories the tools that read them.
-units() { apt_install grub-common kmod openssl rpm gpg gcc libc6-dev binutils apt-utils createrepo-c dnf dnf-plugins-core; pytest -q -n 2 -p no:cacheprovider tests/unit; }
+units() { apt_install grub-common kmod openssl rpm gpg gcc libc6-dev binutils apt-utils createrepo-c dnf dnf-plugins-core; pytest -q -n 2 --dist worksteal -p no:cacheprovider tests/unit; }
 # The real apt and the real dnf, on stub repositories and root folders of their own.
-resolvers() { apt_install apt-utils binutils gcc libc6-dev gpg dnf dnf-plugins-core createrepo-c rpm; pytest -q -n 2 -p no:cacheprovider tests/resolver; }
+resolvers() { apt_install apt-utils binutils gcc libc6-dev gpg dnf dnf-plugins-core createrepo-c rpm; pytest -q -n 2 --dist worksteal -p no:cacheprovider tests/resolver; }
 sanity() { tools/sanity.sh; }
 importer() { tools/importer.sh; }
 artifact() { tools/artifact.sh; }

@@ -42,6 +42,7 @@ def test_up(node):
     assert proof and all(row["proven"] for row in proof), node.report()["proof"]
 
 
+@pytest.mark.many
 def test_an_upgrade_of_the_whole_system_and_back(node):
     node.converge(node.new)
     before = kernels(node)
@@ -59,6 +60,7 @@ def test_an_upgrade_of_the_whole_system_and_back(node):
     node.is_settled_on(node.old)
 
 
+@pytest.mark.many
 def test_the_generic_kernel_leaves_nouveau_alone(node):
     """It has that driver; no device is bound to it, now or in the initramfs."""
     release = node.new["release"]
