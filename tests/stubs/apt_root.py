@@ -84,6 +84,9 @@ class AptRoot:
             lines.insert(1, "Status: %s ok installed" % ("hold" if name in holds else "install"))
             entries.append("\n".join(lines) + "\nDescription: stub of %s\n" % name)
         (self.dpkg / "status").write_text("\n".join(entries), encoding="utf-8")
+        # apt tells an old cache by the size and the second of what it was made from; here much happens in a second.
+        for cached in (self.folder / "var/cache/apt").glob("*.bin"):
+            cached.unlink()
         (self.dpkg / "available").write_text("", encoding="utf-8")
         states = ["Package: %s\nArchitecture: amd64\nAuto-Installed: 1\n" % name for name in auto]
         self.write("var/lib/apt/extended_states", "\n".join(states))
