@@ -4,7 +4,7 @@
 # The nodes are removed at the end, pass or fail; KEEP=1 leaves them to be looked at.
 # shellcheck source=tools/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-scenarios=(site hold vendor rollout vm)
+scenarios=(site hold vendor rollout)
 if [ "${1:-}" = --all ]; then
   mapfile -t scenarios < <(find molecule -mindepth 2 -maxdepth 2 -name molecule.yml -not -path '*/default/*' -printf '%h\n' | xargs -n 1 basename | sort)
   export LOCKSTEP_ALL=1 # tests that are too many for CI
@@ -15,9 +15,8 @@ export DOCKER_HOST
 # The nodes of a pattern, one a line.
 nodes_of() { ansible -i molecule/inventory.yml "$1" --list-hosts 2>/dev/null | sed -n 's/^  *\(lockstep-\)/\1/p'; }
 
-# Virtual machines are the platforms of one scenario alone, which makes and removes them. A disk takes many minutes to make: in CI there is one.
+# Virtual machines are the platforms of one scenario alone, which makes and removes them.
 export LOCKSTEP_VMS=${LOCKSTEP_PLATFORMS:+vm_${LOCKSTEP_PLATFORMS#vm_}}
-[ -n "$LOCKSTEP_VMS" ] || [ "${1:-}" = --all ] || LOCKSTEP_VMS=vm_debian12
 
 destroy() {
   local scenario
