@@ -160,7 +160,7 @@ class Machine:
         for signum in (None, signal.SIGTERM, signal.SIGKILL):
             if signum and self.pid():
                 os.kill(number, signum)
-            for _ in range(100):
+            for _attempt in range(100):
                 if not self.pid() or _ended(number):
                     (self.folder / "qemu.pid").unlink(missing_ok=True)
                     return

@@ -15,8 +15,8 @@ ONE = machines.NODES[-1]
 SAVED = "uuid=$(grub-probe --target=fs_uuid /); grub-set-default \"gnulinux-advanced-$uuid>gnulinux-%s-advanced-$uuid\""
 TRIAL = """cat >/boot/grub/custom.cfg <<'END'
 menuentry 'A trial' --id trial {
-	linux /boot/vmlinuz-%s root=/dev/vda1 ro %s
-	initrd /boot/initrd.img-%s
+    linux /boot/vmlinuz-%s root=/dev/vda1 ro %s
+    initrd /boot/initrd.img-%s
 }
 END
 grub-reboot trial

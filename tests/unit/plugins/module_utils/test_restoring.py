@@ -74,10 +74,10 @@ def way(tmp_path, monkeypatch):
     receipts.save(run(known, state({"driver": "0"}), A, stack={"name": "A", "mapping": {"driver": "1"}}), str(tmp_path / "receipts"))
     receipts.save(run(known, A, B, stack={"name": "B", "mapping": {"driver": "2"}}), str(tmp_path / "receipts"))
 
-    def make(session, now=B, moved=False, receipt=None):
+    def make(session, now=None, moved=False, receipt=None):
         backend = types.SimpleNamespace(SOURCES_FILE=str(tmp_path / "sources"), PINS_FILE=str(tmp_path / "pins"), wait_for_lock=lambda: None,
                                         compare=versions.compare)
-        monkeypatch.setattr(restoring.node_snapshot, "take", lambda run, backend: now)
+        monkeypatch.setattr(restoring.node_snapshot, "take", lambda run, backend: now or B)
         return restoring.Restore(None, backend, {"receipt": receipt, "moved": moved, "keep_mib": 100}, lambda *words: session)
     return make
 

@@ -45,7 +45,10 @@ def test_every_unit_is_for_this_trial_only_and_outlives_an_emergency(tmp_path):
 
 
 def test_units_come_and_go(tmp_path):
-    path = lambda name: str(tmp_path / name)    # noqa: E731
+
+    def path(name):
+        return str(tmp_path / name)
+
     wanted = trial_units.files(RECORD)
     assert trial_units.bring(path, wanted, check=True) and not (tmp_path / "etc").exists()
     assert trial_units.bring(path, wanted) and not trial_units.bring(path, wanted)
