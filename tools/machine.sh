@@ -13,10 +13,10 @@ export DOCKER_HOST
 image() {
   local from to build=lockstep-image-machine sources
   from=$(tools/image.sh ubuntu2404)
+  tools/stubs.sh >/dev/null # of this checkout, also where the image is there
   to=lockstep-simulated/machine:$(cat tools/machine.sh "$here"/* tests/stubs/contents_kernel.py <(echo "$from") | sha256sum | cut -c 1-12)
   if ! docker image inspect "$to" >/dev/null 2>&1; then
     say "making the image of a simulated machine"
-    tools/stubs.sh >/dev/null
     sources=$(python3 tools/apt_archive.py bookworm)
     docker rm -f "$build" >/dev/null 2>&1 || true
     with_log "$build" docker run -d --label lockstep.gpu.node --name "$build" -v "$state/stubs:/srv/stubs:ro" "$from" sleep infinity
