@@ -33,8 +33,16 @@ def run(*command, check=True):
 
 
 def on(node, script):
-    """Standard output of a shell script on a node, which must succeed."""
-    return run("docker", "exec", node, "sh", "-ec", script)[1]
+    """Standard output of a shell script on a node, which must succeed; a node that goes down under it is waited for."""
+    for _try in range(100):
+        status, text = run("docker", "exec", node, "sh", "-ec", script, check=False)
+        if status == 0:
+            return text
+        # Killed with the node, or refused by one that is down.
+        if status not in (125, 126, 137):
+            break
+        time.sleep(0.2)
+    raise AssertionError((node, script, status, text))
 
 
 def fresh(image="", nodes=tuple(NODES)):
@@ -110,7 +118,7 @@ class Job:
 
     def __call__(self):
         counting = {"LOCKSTEP_REMOTE_CALLS": str(self.counts), "ANSIBLE_CALLBACK_PLUGINS": str(ROOT / "tests/bench/plugins/callback"),
-                    "ANSIBLE_CALLBACKS_ENABLED": "remote_calls"}
+                    "ANSIBLE_CALLBACKS_ENABLED": "remote_calls", "ANSIBLE_FORCE_COLOR": "0", "ANSIBLE_NOCOLOR": "1"}
         began = time.monotonic()
         done = subprocess.run(self.command, cwd=ROOT, env={**os.environ, **counting}, text=True, check=False, timeout=MOST,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
