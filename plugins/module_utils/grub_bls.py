@@ -35,6 +35,16 @@ def entry_of(entries, kernel, machine):
     return next((entry for entry in fitting if entry["machine_id"] == machine), fitting[0] if fitting else None)
 
 
+def own_entry(entries, kernel, machine_id):
+    """The entry that boots this kernel; machine_id is the path of that file. Raises GrubError where there is none."""
+    machine = parse_bls.parse_machine_id(_text(machine_id)).value if os.path.isfile(machine_id) else None
+    entry = entry_of(entries, kernel, machine)
+    if entry is None:
+        known = sorted({item["kernel"] for item in entries if item["kernel"]})
+        raise GrubError("no boot entry is for kernel %s; there are %s" % (kernel, ", ".join(known) or "none at all"))
+    return entry
+
+
 def menu_entry(number, entry):
     """An entry of parse_bls in the form of parse_boot.parse_grub_menu."""
     return {"title": entry["title"] or entry["id"], "id": entry["id"], "number": str(number), "kernel": entry["kernel"], "submenu": False, "parents": []}
@@ -86,12 +96,7 @@ class Bls(Grub):
 
     def entry(self, state, kernel):
         """The entry of a kernel that can be booted. Raises GrubError when it has none, or no image or initramfs."""
-        path = self.path("etc/machine-id")
-        machine = parse_bls.parse_machine_id(_text(path)).value if os.path.isfile(path) else None
-        entry = entry_of(self._entries(), kernel, machine)
-        if entry is None:
-            known = sorted({item["kernel"] for item in state.entries if item["kernel"]})
-            raise GrubError("no boot entry is for kernel %s; there are %s" % (kernel, ", ".join(known) or "none at all"))
+        entry = own_entry(self._entries(), kernel, self.path("etc/machine-id"))
         check_files(kernel, self.boot_files(kernel))
         return next(item for item in state.entries if item["id"] == entry["id"])
 

@@ -16,7 +16,7 @@ import re
 
 from ansible_collections.lockstep.gpu.plugins.module_utils import bls_trial, parse_bls, trial
 from ansible_collections.lockstep.gpu.plugins.module_utils.grub import Grub, GrubError, State, check_files
-from ansible_collections.lockstep.gpu.plugins.module_utils.grub_bls import entry_of, menu_entry
+from ansible_collections.lockstep.gpu.plugins.module_utils.grub_bls import menu_entry, own_entry
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import join_files
 
 PLACES = ("boot", "efi", "boot/efi")
@@ -76,12 +76,7 @@ class SystemdBoot(Grub):
 
     def entry(self, state, kernel):
         """The entry of a kernel that can be booted. Raises GrubError when it has none, or no image or initramfs."""
-        path = self.path("etc/machine-id")
-        machine = parse_bls.parse_machine_id(_text(path)).value if os.path.isfile(path) else None
-        entry = entry_of(self._entries(), kernel, machine)
-        if entry is None:
-            known = sorted({item["kernel"] for item in state.entries if item["kernel"]})
-            raise GrubError("no boot entry is for kernel %s; there are %s" % (kernel, ", ".join(known) or "none at all"))
+        entry = own_entry(self._entries(), kernel, self.path("etc/machine-id"))
         check_files(kernel, self._images(entry["id"]))
         return next(item for item in state.entries if item["id"] == entry["id"])
 
