@@ -11,6 +11,7 @@ https://uapi-group.org/specifications/specs/boot_loader_specification/
 from __future__ import annotations
 
 from ansible_collections.lockstep.gpu.plugins.module_utils import trial
+from ansible_collections.lockstep.gpu.plugins.module_utils.acting import read_text
 from ansible_collections.lockstep.gpu.plugins.module_utils.grub import GrubError
 
 ENTRY = "~" + trial.ENTRY
@@ -41,5 +42,5 @@ def put(path, text):
     """Write the entry, None to remove it."""
     if text is None:
         trial.remove(path)
-    elif trial.text_of(path) != text:
+    elif read_text(path) != text:
         trial.write(path, text)

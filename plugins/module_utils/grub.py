@@ -14,6 +14,7 @@ import os
 from collections import namedtuple
 
 from ansible_collections.lockstep.gpu.plugins.module_utils import grub_entry, parse_boot, trial
+from ansible_collections.lockstep.gpu.plugins.module_utils.acting import read_text
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import join_files
 
 DROP_IN = "etc/default/grub.d/zz-lockstep-gpu.cfg"
@@ -136,7 +137,7 @@ class Grub:
 
     def _menu(self):
         """grub.cfg with what it reads of custom.cfg, where the entry of a trial lies."""
-        return grub_entry.with_custom(_text(self.path("boot/grub/grub.cfg")), trial.text_of(self.path(CUSTOM)))
+        return grub_entry.with_custom(_text(self.path("boot/grub/grub.cfg")), read_text(self.path(CUSTOM)))
 
     def _probe_writable(self):
         words = [self._run(["grub-probe", "--target=" + target, self.path("boot/grub")], ok=None) for target in ("fs", "abstraction")]
@@ -205,7 +206,7 @@ class Grub:
         return entry
 
     def _custom(self):
-        return trial.text_of(self.path(CUSTOM)) or ""
+        return read_text(self.path(CUSTOM)) or ""
 
     def trial_now(self):
         """The text of the entry of a trial that is there, or None. Raises GrubError."""

@@ -14,6 +14,7 @@ import os
 import re
 
 from ansible_collections.lockstep.gpu.plugins.module_utils import bls_trial, parse_bls, parse_boot, trial
+from ansible_collections.lockstep.gpu.plugins.module_utils.acting import read_text
 from ansible_collections.lockstep.gpu.plugins.module_utils.grub import ENV_SIZE, Grub, GrubError, State, can_write, check_files, is_saved
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import join_files
 
@@ -120,7 +121,7 @@ class Bls(Grub):
 
     def trial_now(self):
         """The text of the entry of a trial that is there, or None."""
-        return trial.text_of(self.path(os.path.dirname(ENTRIES), bls_trial.ENTRY + ".conf"))
+        return read_text(self.path(os.path.dirname(ENTRIES), bls_trial.ENTRY + ".conf"))
 
     def put_trial(self, text):
         """Write the entry of a trial, None to take it out."""

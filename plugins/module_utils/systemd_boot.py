@@ -15,6 +15,7 @@ import os
 import re
 
 from ansible_collections.lockstep.gpu.plugins.module_utils import bls_trial, parse_bls, trial
+from ansible_collections.lockstep.gpu.plugins.module_utils.acting import read_text
 from ansible_collections.lockstep.gpu.plugins.module_utils.grub import Grub, GrubError, State, check_files
 from ansible_collections.lockstep.gpu.plugins.module_utils.grub_bls import menu_entry, own_entry
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_common import join_files
@@ -129,7 +130,7 @@ class SystemdBoot(Grub):
 
     def trial_now(self):
         """The text of the entry of a trial that is there, or None."""
-        return trial.text_of(self._trial_path())
+        return read_text(self._trial_path())
 
     def put_trial(self, text):
         """Write the entry of a trial, None to take it out."""

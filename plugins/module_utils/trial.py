@@ -132,15 +132,6 @@ def shown(record, outcome, reason):
     return dict({key: record.get(key) for key in ("kernel", "from", "attempts", "confirm_within")}, outcome=outcome, reason=reason)
 
 
-def text_of(path):
-    """A file's text, None when it is not there."""
-    try:
-        with open(path, encoding="utf-8", errors="replace") as handle:
-            return handle.read()
-    except FileNotFoundError:
-        return None
-
-
 def write(path, text):
     """Replace a file in one step, so that neither a killed run nor a power cut leaves a part of it, or loses it afterwards."""
     path = os.path.realpath(path)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 
 from ansible_collections.lockstep.gpu.plugins.module_utils import grub, trial, trial_units
+from ansible_collections.lockstep.gpu.plugins.module_utils.acting import read_text
 
 
 class Trials:
@@ -25,10 +26,10 @@ class Trials:
         return self._path(trial.FOLDER, name)
 
     def _look(self):
-        text = {name: trial.text_of(self._file(name)) for name in (trial.RECORD, trial.REACHED, trial.EXPIRED)}
+        text = {name: read_text(self._file(name)) for name in (trial.RECORD, trial.REACHED, trial.EXPIRED)}
         return trial.Seen(trial.parse(text[trial.RECORD] or ""), self._run(["uname", "-r"]).out.strip(),
-                          (trial.text_of(self._path("proc/sys/kernel/random/boot_id")) or "").strip(),
-                          (trial.text_of(self._path("proc/cmdline")) or "").split(), text[trial.REACHED], text[trial.EXPIRED])
+                          (read_text(self._path("proc/sys/kernel/random/boot_id")) or "").strip(),
+                          (read_text(self._path("proc/cmdline")) or "").split(), text[trial.REACHED], text[trial.EXPIRED])
 
     def armed(self, state):
         """Whether the boot loader has the trial as its one-time entry."""

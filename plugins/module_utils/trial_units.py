@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 
 from ansible_collections.lockstep.gpu.plugins.module_utils import trial
+from ansible_collections.lockstep.gpu.plugins.module_utils.acting import read_text
 
 FOLDER = "etc/systemd/system"
 WANTS = FOLDER + "/sysinit.target.wants"
@@ -128,7 +129,7 @@ def differing(path, wanted):
     """The files and links to write, and those to remove: ({path: text}, {link: target}, [path]). path: a function to the root. wanted: files()."""
     links = _links(wanted)
     every = ["%s/%s" % (FOLDER, name) for name in (*NAMES, SCRIPT)]
-    return ({name: text for name, text in wanted.items() if trial.text_of(path(name)) != text},
+    return ({name: text for name, text in wanted.items() if read_text(path(name)) != text},
             {name: target for name, target in links.items() if not os.path.islink(path(name)) or os.readlink(path(name)) != target},
             [name for name in (*("%s/%s" % (WANTS, unit) for unit in NAMES), *every)
              if name not in wanted and name not in links and os.path.lexists(path(name))])
