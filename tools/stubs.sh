@@ -7,6 +7,9 @@
 apt_install apt-utils rpm createrepo-c binutils gcc libc6-dev
 day=${1:-today}
 mkdir -p "$state/stubs"
+# Tests of several nodes ask at the same time.
+exec 9>"$state/stubs.lock"
+flock 9
 with_log "stubs-$day" python tests/stubs/make.py "$state/stubs/$day" "${@:2}"
 # apt reads with an account of its own.
 chmod -R a+rX "$state/stubs"

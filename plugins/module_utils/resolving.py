@@ -144,25 +144,31 @@ def similar(ask, name):
 
 
 def stages(ask, slices, packages, targets, leaving):
-    """Simulate the whole stack, and each slice with those before it: (installs, removed, [(slice, {name: row})])."""
+    """Simulate the whole stack, and each slice with those before it: (installs, removed, [(slice, {name: row})]).
+
+    Where slices cannot be had without those behind them, as on a node whose dependencies are broken, the whole stack comes with the first of them.
+    """
     owners = {request["name"]: part["name"] for part in slices for request in part["requests"]}
-    arrivals, done = [], set()
+    arrivals, done, everything = [], set(), {part["name"] for part in slices}
+
+    def simulate(parts):
+        def mine(name):
+            return parts == everything or (owners.get(name) or closure.owner(slices, name, packages[name].get("source"))) in parts
+
+        return ask.simulate(["%s=%s" % item for item in sorted(targets.items()) if mine(item[0])] + ["%s-" % name for name in leaving if mine(name)])
+
     for part in slices:
         done.add(part["name"])
-        whole = part is slices[-1]
-
-        def mine(name):
-            return whole or (owners.get(name) or closure.owner(slices, name, packages[name].get("source"))) in done
-
         try:
-            installs, removed = ask.simulate(
-                ["%s=%s" % item for item in sorted(targets.items()) if mine(item[0])]
-                + ["%s-" % name for name in leaving if mine(name)])
+            installs, removed = simulate(done)
         except apt.AptError as error:
-            unmet = re.search(r"^([a-z0-9][a-z0-9.+:-]*) : ", str(error), re.MULTILINE)
-            raise Refused([{"code": "transaction_leaves_lock", "name": unmet.group(1) if unmet else part["name"],
-                            "message": "apt finds no way to install exactly this stack's %s:\n%s" % (part["name"], error),
-                            }]) from error
+            try:
+                installs, removed = simulate(everything)
+            except apt.AptError:
+                unmet = re.search(r"^([a-z0-9][a-z0-9.+:-]*) : ", str(error), re.MULTILINE)
+                raise Refused([{"code": "transaction_leaves_lock", "name": unmet.group(1) if unmet else part["name"],
+                                "message": "apt finds no way to install exactly this stack's %s:\n%s" % (part["name"], error),
+                                }]) from error
         arrivals.append((part["name"], installs))
     return installs, removed, arrivals
 

@@ -80,6 +80,18 @@ class TestOnApt:
         assert ours.apply(need).changes() == {"nvidia-utils-580": V}
         assert ours.due(need) == []
 
+    def test_a_library_that_somebody_purged_by_force_comes_back(self, apt_node, on):
+        """dpkg has unmet dependencies then, with which apt does nothing that leaves them: the whole stack comes with its first component."""
+        node = apt_node("ubuntu2204-cuda", "ubuntu2204-archive")
+        ours, need = on(node), need_of({"os": "ubuntu-22.04", "driver": {"version": "550.163.01", "source": "nvidia", "flavour": "open"},
+                                        "nccl": {"version": "2.21.5", "cuda": "12.4"}})
+        before = ours.apply(need)
+        node.change({}, ["libnccl2"])
+        assert "unmet dependencies" in node.apt("apt-get", "check")[1]
+        made = ours.apply(need)
+        assert made.managed() == before.managed() and [row["step"] for row in made.rows if row["name"] == "libnccl2"] == ["driver"]
+        assert node.apt("apt-get", "check")[0] == 0 and ours.due(need) == []
+
     def test_other_packages_holds_and_pins_survive(self, apt_node, on):
         node = apt_node(*NOBLE, installed={"make": "4.3-4.1build2"}, holds=["make"], preferences="Package: gcc\nPin: version 1*\nPin-Priority: 1001\n")
         ours = on(node)

@@ -15,6 +15,7 @@ import sys
 
 import expected
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 ROOT = pathlib.Path(os.environ["MOLECULE_PROJECT_DIRECTORY"])
 FOREIGN = {
@@ -29,6 +30,17 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "platforms(*names): the platforms that a test is for")
     config.addinivalue_line("markers", "many: too many or too long for CI; run by make test-all")
     config.addinivalue_line("markers", "everywhere: on every platform also in CI; others run there on one with apt and one with dnf")
+
+
+class OneTestANode(LoadScopeScheduling):
+    """Several nodes at a time, but one test at a time on each: tests change what their node is."""
+
+    def _split_scope(self, nodeid):
+        return next((name for name in expected.PLATFORMS if "lockstep-" + name.replace("_", "-") in nodeid), "")
+
+
+def pytest_xdist_make_scheduler(config, log):
+    return OneTestANode(config, log)
 
 
 def pytest_collection_modifyitems(items):

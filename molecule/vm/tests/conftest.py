@@ -40,7 +40,8 @@ def pytest_generate_tests(metafunc):
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        here = item.get_closest_marker("everywhere") or item.callspec.params["platform"] == "debian12"
+        platform = item.callspec.params["platform"]
+        here = item.get_closest_marker("everywhere") or platform == "debian12"
         if not os.environ.get("LOCKSTEP_ALL") and (item.get_closest_marker("many") or not here):
             item.add_marker(pytest.mark.skip(reason="make test-all"))
 
@@ -68,9 +69,10 @@ class Node:
         return {"os": self.system, "kernel": kernel, "driver": self.driver, **more}
 
     def command(self, kernel, playbook="site.yml", **variables):
-        """The words of an ansible-playbook call; it restarts the machine by itself unless told otherwise."""
+        """The words of an ansible-playbook call; it restarts the machine by itself unless told otherwise. A variable that is None is not given."""
         settings = {"lockstep_stack": self.stack(kernel), "lockstep_report": str(self.path), "lockstep_hosts": self.name, "lockstep_reboot": "auto",
                     "node_kernel_confirm_within": 600, "node_kernel_reboot_timeout": LIMIT, **variables}
+        settings = {name: value for name, value in settings.items() if value is not None}
         return ["ansible-playbook", "-i", str(ROOT / "molecule/inventory.yml"), "--limit", self.name + ",localhost",
                 str(ROOT / "playbooks" / playbook), "-e", json.dumps(settings)]
 
