@@ -124,6 +124,6 @@ PLATFORMS = {
         "parts": {"cuda-toolkit-13-0": "13.0.0-1", "cuda-libraries-13-0": "13.0.0-1", "cuda-nvcc-13-0": "13.0.48-1", "libcublas-13-0": "13.0.0.19-1"},
         "guarded": each("nvidia-settings nvidia-libXNVCtrl", "3:580.126.20-1.el10"),
         "cuda_driver_api": 13000, "nccl": 22809, "nvcc": "release 13.0, V13.0.48",
-        "library": "libnvidia-cfg", "patch_level": "580.105.08", "branches": ["570.211.01", "580.126.20"],
+        "library": "libnvidia-cfg", "patch_level": "580.105.08", "branches": ["580.126.20", "590.48.01"],
     },
 }

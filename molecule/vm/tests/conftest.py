@@ -27,22 +27,32 @@ LIMIT = 900     # seconds until a machine must answer after a start; emulated on
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "many: too long for CI; run by make test-all")
-    config.addinivalue_line("markers", "everywhere: in CI on every platform; others run there on debian12 only")
+
+
+def machines():
+    """{platform: [names of its machines]}; lockstep-vm-debian12-2 is the second one of debian12."""
+    found = {}
+    for name in vm.machines():
+        found.setdefault(name[len(vm.PREFIX):].split("-")[0], []).append(name)
+    return found
+
+
+def own_machine(platform):
+    """This worker's machine of a platform: every worker has one."""
+    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
+    return machines()[platform][number]
 
 
 def pytest_generate_tests(metafunc):
-    """Once for every machine of the scenario that is there; LOCKSTEP_VMS is a glob over their groups (vm_debian12)."""
+    """Once for every platform that has machines; LOCKSTEP_VMS is a glob over the inventory's groups of them (vm_debian12)."""
     if "platform" in metafunc.fixturenames:
         chosen = os.environ.get("LOCKSTEP_VMS") or "vm*"
-        found = [name[len(vm.PREFIX):] for name in vm.machines()]
-        metafunc.parametrize("platform", [name for name in found if name in ("debian12", "debian13") and fnmatch.fnmatch("vm_" + name, chosen)])
+        metafunc.parametrize("platform", [name for name in sorted(machines()) if name.startswith("debian") and fnmatch.fnmatch("vm_" + name, chosen)])
 
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        platform = item.callspec.params["platform"]
-        here = item.get_closest_marker("everywhere") or platform == "debian12"
-        if not os.environ.get("LOCKSTEP_ALL") and (item.get_closest_marker("many") or not here):
+        if not os.environ.get("LOCKSTEP_ALL") and item.get_closest_marker("many"):
             item.add_marker(pytest.mark.skip(reason="make test-all"))
 
 
@@ -183,7 +193,7 @@ class Node:
 @pytest.fixture
 def node(platform, tmp_path):
     """The machine, at its snapshot."""
-    found = Node(vm.PREFIX + platform, tmp_path)
+    found = Node(own_machine(platform), tmp_path)
     found.machine.cut()
     found.machine.serial.unlink(missing_ok=True)
     found.machine.load("converged")

@@ -28,9 +28,8 @@ def unchanged(node, kernel):
     assert node.started_since() == []
 
 
-@pytest.mark.everywhere
-def test_up(node):
-    """By one trial that becomes the default; and the report says what a module answers without a GPU."""
+def test_up_an_upgrade_of_the_whole_system_and_down(node):
+    """By one trial each that becomes the default; and the report says what a module answers without a GPU."""
     assert node.running() == node.old["release"]
     assert node.new["release"] not in node.saved().get("saved_entry", "")
     node.converge(node.new)
@@ -41,10 +40,6 @@ def test_up(node):
     proof = [row for row in node.report()["proof"] if "as on a machine without a GPU" in row["detail"]]
     assert proof and all(row["proven"] for row in proof), node.report()["proof"]
 
-
-@pytest.mark.many
-def test_an_upgrade_of_the_whole_system_and_back(node):
-    node.converge(node.new)
     before = kernels(node)
     node("apt-get -q update", limit=900)
     # What the archive has for a machine that nobody pins.
@@ -55,12 +50,12 @@ def test_an_upgrade_of_the_whole_system_and_back(node):
     node.cycle()
     node.is_settled_on(node.new)
     unchanged(node, node.new)
+
     node.converge(node.old)
     assert node.started_since() == [node.old["release"]]
     node.is_settled_on(node.old)
 
 
-@pytest.mark.many
 def test_the_generic_kernel_leaves_nouveau_alone(node):
     """It has that driver; no device is bound to it, now or in the initramfs."""
     release = node.new["release"]

@@ -49,8 +49,7 @@ def test_with_nouveau_in_its_initramfs_it_is_never_started(node):
     closed(node, "nouveau")
 
 
-@pytest.mark.many
-@pytest.mark.parametrize("kind", ["btrfs", "lvm"])
+@pytest.mark.parametrize("kind", ["btrfs", pytest.param("lvm", marks=pytest.mark.many)])
 def test_where_grub_cannot_write_there_is_no_trial(node, kind):
     """/boot/grub on a disk whose environment block GRUB can read only: a one-time entry would start for ever."""
     node.add_disk()

@@ -49,7 +49,6 @@ def test_a_kernel_that_panics_returns_by_itself(node):
     not_again(node)
 
 
-@pytest.mark.many
 def test_a_kernel_without_network_returns_by_itself(node):
     """Nobody can reach it to confirm it; a timer on the machine ends the trial."""
     release = node.new["release"]

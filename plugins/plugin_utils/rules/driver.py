@@ -153,8 +153,8 @@ def no_package_set(ctx: Context) -> t.Iterator[Hit]:
         component = ctx.stack.get(product)
         if component and not ctx.set_of(product):
             words = [str(component.get(key)) for key in ("version", "active", "profile", "provider", "source") if component.get(key)]
-            yield Hit("%s@%s %s" % (product, ctx.os["id"], ctx.os["release"]), "%s %s has no known packages for %s %s." % (
-                ctx.os["id"], ctx.os["release"], product, " ".join(words + ([ctx.driver["flavour"] or "auto"] if product == "driver" else []))))
+            yield Hit("%s@%s %s" % (product, ctx.os["id"], ctx.os["release"]), "%s %s has no known packages for %s." % (
+                ctx.os["id"], ctx.os["release"], " ".join([product, *words] + ([ctx.driver["flavour"] or "auto"] if product == "driver" else []))))
 
 
 RULES = (driver_branch_unknown, flavour_not_in_branch, gpu_needs_proprietary, flavour_mismatch, gpu_needs_newer_driver,
