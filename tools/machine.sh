@@ -41,7 +41,7 @@ up() {
     "$image" >/dev/null
 }
 
-down() { docker rm -f -v "$name" >/dev/null 2>&1 || true; }
+down() { [ -z "$(docker ps -aq --filter "name=^/$name\$")" ] || docker rm -f -v "$name" >/dev/null; }
 
 fresh() { down; up "$@"; }
 

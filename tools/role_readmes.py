@@ -39,10 +39,9 @@ def readme(role: pathlib.Path) -> str:
         kind = "list of " + option["elements"] if option.get("elements") else option["type"]
         lines.append("| %s | %s | %s | %s |" % (name, kind, default, plain(option["description"])))
     lines += ["", "```yaml", "- hosts: gpu_nodes", "  roles:", "    - role: lockstep.gpu.%s" % role.name]
-    if not main.get("options", {}).get("preflight_stack"):
-        lines += ["  vars:", "    lockstep_stack: debian13-550"]
-    else:
-        lines += ["  vars:", "    preflight_stack: debian13-550"]
+    # A rollback goes to the stack that the node had.
+    if role.name != "rollback":
+        lines += ["  vars:", "    %s: debian13-550" % ("preflight_stack" if main.get("options", {}).get("preflight_stack") else "lockstep_stack")]
     return "\n".join([*lines, "```", ""])
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import fnmatch
 import re
 
+from ansible_collections.lockstep.gpu.plugins.module_utils import closure
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_apt import OWN_PREFERENCES, OWN_PRIORITY, parse_preferences
 
 HEAD = "# Written by lockstep.gpu: the exact versions of this node's stack. Changes are undone by the next run.\n"
@@ -61,10 +62,14 @@ def is_away(slices, name):
 
 
 def kept(slices, now):
-    """Stanzas of our file, as it is now, that are for components which the slices do not name."""
-    names = {part["name"] for part in slices}
-    return [part.strip("\n") + "\n" for part in now.split("\n\n") for line in part.splitlines()
-            if line.startswith(EXPLAINS) and line[len(EXPLAINS):] not in names]
+    """Stanzas of our file, as it is now, that are for components which the slices neither name nor take over."""
+    names, found = {part["name"] for part in slices}, {}
+    for part in now.split("\n\n"):
+        for line in part.splitlines():
+            if line.startswith(EXPLAINS) and line[len(EXPLAINS):] not in names:
+                found.setdefault(line[len(EXPLAINS):], []).append(part.strip("\n") + "\n")
+    return [text for component, texts in found.items() for text in texts
+            if not ("\nPin: version " in text and closure.taken_over(slices, component, "".join(texts)))]
 
 
 def render(slices, pins, now=""):

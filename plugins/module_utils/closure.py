@@ -12,6 +12,7 @@ Words
   name ``one_names``; ``family`` are the sources of all sets of the product, ``others`` the names that its other sets ask
   for, ``rivals`` those that must not come along. ``guard``: globs of names that have to come at ``pattern`` whenever
   somebody installs them. ``away: [{packages, release or repo}]``: names that must not come from that origin.
+  ``instead_of``: components that the stack lacks, and whose packages this slice takes along.
   ``installonly``: several versions lie side by side and none replaces another (EL kernels). All but ``name``,
   ``requests``, ``sources`` and ``pattern`` may be missing.
 - managed: an installed package that belongs to a slice; held, pinned and compared.
@@ -72,6 +73,11 @@ def owned(slices, packages):
     """{name: slice name} of the packages in a node_facts table that belong to one."""
     found = {name: owner(slices, name, package.get("source")) for name, package in packages.items()}
     return {name: part for name, part in found.items() if part}
+
+
+def taken_over(slices, component, text):
+    """Whether text, what our pins guard for a component that the slices do not name, is outdated: a slice stands in for it at another version."""
+    return any(component in (part.get("instead_of") or []) and "%s-" % part.get("version") not in text for part in slices)
 
 
 def is_installed(package):

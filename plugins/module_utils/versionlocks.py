@@ -12,7 +12,7 @@ from __future__ import annotations
 import fnmatch
 import re
 
-from ansible_collections.lockstep.gpu.plugins.module_utils import parse_dnf, versions_rpm
+from ansible_collections.lockstep.gpu.plugins.module_utils import closure, parse_dnf, versions_rpm
 
 LOCKS_FILE = "/etc/dnf/plugins/versionlock.list"
 OWN_REPOSITORIES = "/etc/yum.repos.d/lockstep-gpu.repo"
@@ -73,7 +73,7 @@ def render(slices, pins, now=""):
     now: the file's text so far, whose guards of components that the slices do not name stay, as their pins do.
     """
     exact = [lock_of(name, pins[name]) for name in sorted(pins)]
-    found = guards(now)
+    found = {name: lines for name, lines in guards(now).items() if not closure.taken_over(slices, name, "\n".join(lines))}
     found.update((part["name"], sorted(set(guard_locks(part, pins)) - set(exact))) for part in slices)
     if not exact and not any(found.values()):
         return ""

@@ -16,7 +16,7 @@ description:
     by their source package or their name. Packages that the products merely need (a C library, a compiler) are left free to move.
   - Holds, pins and apt settings of the user are not touched. A package that the user holds at another version stops
     the run.
-  - Speaks apt (Debian and its derivatives).
+  - Speaks apt and dnf.
 extends_documentation_fragment:
   - lockstep.gpu.attributes
 attributes:
@@ -145,6 +145,11 @@ options:
         default: []
       rivals:
         description: Packages of other sets of the product that must not come along (another flavour's module).
+        type: list
+        elements: str
+        default: []
+      instead_of:
+        description: Components that the stack lacks and whose packages this slice takes along; what was guarded for them at another version is dropped.
         type: list
         elements: str
         default: []
@@ -316,6 +321,7 @@ def main():
         "family": names,
         "others": names,
         "rivals": names,
+        "instead_of": names,
     }
     module = AnsibleModule(
         argument_spec={

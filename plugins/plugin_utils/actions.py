@@ -19,7 +19,7 @@ ORDER = (
     # modules
     "dkms_remove", "dkms_install", "dkms_build_install", "rebuild_ofed", "load_module", "rebuild",
     # selection and configuration
-    "set_alternative", "run_ldconfig", "rewrite_file", "write_file",
+    "set_alternative", "run_ldconfig", "rewrite_file", "restore_file", "write_file",
     # services, and the node as a whole
     "start_service", "stop_disable_service", "reboot_once",
 )

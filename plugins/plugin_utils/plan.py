@@ -12,7 +12,7 @@ from ansible_collections.lockstep.gpu.plugins.module_utils import apt_pins, clos
 from ansible_collections.lockstep.gpu.plugins.module_utils.parse_apt import OWN_PREFERENCES, OWN_SOURCES
 from ansible_collections.lockstep.gpu.plugins.plugin_utils import boot_proof, completed, knowledge, package_sets, repositories as sources
 from ansible_collections.lockstep.gpu.plugins.plugin_utils.repositories import repositories
-from ansible_collections.lockstep.gpu.plugins.plugin_utils.slices import PlanError, dkms_of, find_set, globs, readable, slice_of, texts
+from ansible_collections.lockstep.gpu.plugins.plugin_utils.slices import PlanError, dkms_of, find_set, globs, readable, slice_of, texts, with_fabric
 
 __all__ = ["COMPONENTS", "DKMS_GUARD", "OWN_SOURCES", "PlanError", "globs", "plan", "proof_of", "readable", "repositories", "unserved", "wanted"]
 
@@ -51,7 +51,8 @@ def wanted(stack, facts, gpus=(), kernel=None, nvswitches=None, overrides=None):
         if not stack.get(component):
             continue
         row = find_set(component, stack, facts, flavour)
-        found["slices"].append(slice_of(component, stack, facts, row, found["kernel"]))
+        part = slice_of(component, stack, facts, row, found["kernel"])
+        found["slices"].append(part if component != "driver" or stack.get("fabric") else with_fabric(part, stack, facts))
         found["alternatives"].update(row.get("alternatives") or {})
         found["remarks"] += row.get("remarks") or []
         needs += [(name, texts(component, stack, found["kernel"])) for name in row.get("repositories") or []]

@@ -171,4 +171,4 @@ def _list(title: str, items: t.Sequence[str]) -> t.List[str]:
 
 
 def _wrapped(text: str, first: str, rest: str) -> t.List[str]:
-    return textwrap.wrap(" ".join(text.split()), WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
+    return textwrap.wrap(" ".join(text.split()), WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False, break_long_words=False)

@@ -299,3 +299,14 @@ def slice_of(component, stack, facts, row, kernel=None):
         "others": others,
         "rivals": [name for name in others if MODULES.search(name)],
     }
+
+
+def with_fabric(part, stack, facts):
+    """The driver's slice where the stack has no fabric for this node: what lies there of one, since it had other boards, works beside this driver
+    only, so it moves with it, or leaves.
+    """
+    row = package_sets.find(facts, "fabric", dict(stack, fabric={}))
+    if not row:
+        return part
+    return dict(part, names=[*part["names"], *package_sets.names_of(facts, "fabric")], one_names=[*part["one_names"], *row["one_names"]],
+                instead_of=["fabric"])
