@@ -4,8 +4,8 @@
 # The nodes are removed at the end, pass or fail; KEEP=1 leaves them to be looked at.
 # shellcheck source=tools/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-scenarios=(site hold vendor rollout vm)
-vms=vm_debian12 # CI's; the disk of another one takes ten minutes
+scenarios=(site hold vendor rollout)
+vms=vm_debian12 # those of a short run; the disk of another one takes ten minutes
 if [ "${1:-}" = --all ]; then
   mapfile -t scenarios < <(find molecule -mindepth 2 -maxdepth 2 -name molecule.yml -not -path '*/default/*' -printf '%h\n' | xargs -n 1 basename | sort)
   export LOCKSTEP_ALL=1 # tests that are too many for CI
