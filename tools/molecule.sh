@@ -4,7 +4,7 @@
 # The nodes are removed at the end, pass or fail; KEEP=1 leaves them to be looked at.
 # shellcheck source=tools/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-scenarios=(site hold vendor rollout)
+scenarios=(site hold vendor)
 vms=vm_debian12 # those of a short run; the disk of another one takes ten minutes
 if [ "${1:-}" = --all ]; then
   mapfile -t scenarios < <(find molecule -mindepth 2 -maxdepth 2 -name molecule.yml -not -path '*/default/*' -printf '%h\n' | xargs -n 1 basename | sort)

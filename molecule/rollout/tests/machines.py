@@ -35,14 +35,14 @@ def run(*command, check=True):
 def on(node, script):
     """Standard output of a shell script on a node, which must succeed; a node that goes down under it is waited for."""
     for _try in range(100):
-        status, text = run("docker", "exec", node, "sh", "-ec", script, check=False)
-        if status == 0:
-            return text
-        # Killed with the node, or refused by one that is down.
-        if status not in (125, 126, 137):
+        done = subprocess.run(["docker", "exec", node, "sh", "-ec", script], text=True, check=False, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        if done.returncode == 0:
+            return done.stdout
+        # Killed with the node, or refused by the engine since it is down, for which the engine has several exit statuses.
+        if done.returncode != 137 and not re.search(r"daemon|OCI runtime|container", done.stderr):
             break
         time.sleep(0.2)
-    raise AssertionError((node, script, status, text))
+    raise AssertionError((node, script, done.returncode, done.stdout, done.stderr))
 
 
 def fresh(image="", nodes=tuple(NODES)):
