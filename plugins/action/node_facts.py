@@ -9,10 +9,6 @@ import yaml
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.lockstep.gpu.plugins.module_utils.bundle import BundleError, BundleProbe
-from ansible_collections.lockstep.gpu.plugins.module_utils.facts import replay
-from ansible_collections.lockstep.gpu.plugins.module_utils.probes import LEVELS
-
 
 class ActionModule(ActionBase):
     """Runs the module on the node unless a bundle is named."""
@@ -25,6 +21,10 @@ class ActionModule(ActionBase):
         if not self._task.args.get("bundle"):
             return self._execute_module(module_name="lockstep.gpu.node_facts", module_args=self._task.args,
                                         task_vars=task_vars)
+        # Half a hundred parsers, which the controller needs for a bundle only.
+        from ansible_collections.lockstep.gpu.plugins.module_utils.bundle import BundleError, BundleProbe
+        from ansible_collections.lockstep.gpu.plugins.module_utils.facts import replay
+        from ansible_collections.lockstep.gpu.plugins.module_utils.probes import LEVELS
         _spec, args = self.validate_argument_spec(argument_spec={
             "gather": {"type": "list", "elements": "str", "choices": list(LEVELS), },
             "bundle": {"type": "path"},

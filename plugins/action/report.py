@@ -12,7 +12,10 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from ansible_collections.lockstep.gpu.plugins.plugin_utils import audit, engine, record, report, stack
+from ansible_collections.lockstep.gpu.plugins.plugin_utils import audit, engine, knowledge, record, report, stack
+
+# Ansible imports this before it forks off the tasks: the facts are read once, not by each task that judges.
+knowledge.load()
 
 RECORD = "__gpu_validate_record"
 

@@ -28,9 +28,10 @@ def make_plan(stack, state, resolved=None, kernel=None, repositories=None, signi
         raise AnsibleFilterError(str(error)) from error
     found = dkms_signing.planned(found, signing, state)
     units = services.of(stack, need["slices"], found["components"], state)
-    return dict(found, slices=need["slices"], alternatives=need["alternatives"], services=units, modprobe=policy,
-                remarks=need["remarks"] + services.remarks(units), flavour=need["flavour"], proof=plan.proof_of(stack, need, state),
-                actions=found["actions"] + modprobe.steps(policy, state) + services.steps(units))
+    actions = found["actions"] + modprobe.steps(policy, state) + services.steps(units)
+    idle = found["converged"] and not actions and not (policy or {}).get("due") and not any(row["state"] for rows in units.values() for row in rows)
+    return dict(found, idle=idle, slices=need["slices"], alternatives=need["alternatives"], services=units, modprobe=policy,
+                remarks=need["remarks"] + services.remarks(units), flavour=need["flavour"], proof=plan.proof_of(stack, need, state), actions=actions)
 
 
 class FilterModule:

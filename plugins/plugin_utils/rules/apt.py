@@ -142,9 +142,11 @@ def _forbidden(ctx: Context) -> t.Iterator[Hit]:
     """Pins below zero that are for the claimed version, or for the claimed archive, where no policy shows what they do."""
     source = (ctx.stack.get("driver") or {}).get("source")
     for row in claimed.manager(ctx).get("pins") or []:
+        if row["priority"] >= 0:
+            continue
         of = apt_archive.pinned_product(ctx, row)
         lock = claimed.locked(ctx, of)
-        if not lock or row["priority"] >= 0 or any(apt_archive.covers(row, name) for name in apt_archive.policies(ctx)):
+        if not lock or any(apt_archive.covers(row, name) for name in apt_archive.policies(ctx)):
             continue
         version = re.fullmatch(r"version\s+(?:\d+:)?([\d.]*\d).*", str(row["pin"]))
         vendor = bool(re.search(r"nvidia", str(row["pin"]), re.IGNORECASE))
