@@ -68,8 +68,7 @@ def kept(slices, now):
         for line in part.splitlines():
             if line.startswith(EXPLAINS) and line[len(EXPLAINS):] not in names:
                 found.setdefault(line[len(EXPLAINS):], []).append(part.strip("\n") + "\n")
-    return [text for component, texts in found.items() for text in texts
-            if not ("\nPin: version " in text and closure.taken_over(slices, component, "".join(texts)))]
+    return [text for component, texts in found.items() if not closure.taken_over(slices, component) for text in texts]
 
 
 def render(slices, pins, now=""):

@@ -12,7 +12,7 @@ Words
   name ``one_names``; ``family`` are the sources of all sets of the product, ``others`` the names that its other sets ask
   for, ``rivals`` those that must not come along. ``guard``: globs of names that have to come at ``pattern`` whenever
   somebody installs them. ``away: [{packages, release or repo}]``: names that must not come from that origin.
-  ``instead_of``: components that the stack lacks, and whose packages this slice takes along.
+  ``instead_of``: components that are not for this node, and whose packages this slice takes along.
   ``installonly``: several versions lie side by side and none replaces another (EL kernels). All but ``name``,
   ``requests``, ``sources`` and ``pattern`` may be missing.
 - managed: an installed package that belongs to a slice; held, pinned and compared.
@@ -75,9 +75,9 @@ def owned(slices, packages):
     return {name: part for name, part in found.items() if part}
 
 
-def taken_over(slices, component, text):
-    """Whether text, what our pins guard for a component that the slices do not name, is outdated: a slice stands in for it at another version."""
-    return any(component in (part.get("instead_of") or []) and "%s-" % part.get("version") not in text for part in slices)
+def taken_over(slices, component):
+    """Whether a slice stands in for a component that the slices do not name, whose guards and origins count no more then."""
+    return any(component in (part.get("instead_of") or []) for part in slices)
 
 
 def is_installed(package):
@@ -138,7 +138,7 @@ def wanted_version(request, available, installed, pinned, compare=versions.compa
 
 
 def followers(part, packages):
-    """Installed packages that must move with the slice: same source family, version not the stack's.
+    """Packages, whole or half-configured, that must move with the slice: same source family, version not the stack's.
 
     They were not asked for by name (a library that a user installed beside), but a driver's parts
     only work at one version.
@@ -146,7 +146,7 @@ def followers(part, packages):
     asked = {request["name"] for request in part["requests"]}
     return sorted(
         name for name, package in packages.items()
-        if name not in asked and is_installed(package) and not part.get("installonly")
+        if name not in asked and version_of(package) is not None and not part.get("installonly")
         and one_version(part, name, package.get("source"))
         and not re.fullmatch(part["pattern"], package["version"])
     )

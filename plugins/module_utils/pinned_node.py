@@ -69,8 +69,8 @@ class Node:
         return closure.pins_after(self.slices, self.rows, self.pins, self.packages)
 
     def leaving(self):
-        """Installed packages of this call's slices that the closure leaves behind."""
-        return [name for name in self.removed if closure.is_installed(self.packages.get(name))
+        """Packages of this call's slices, whole or half-configured, that the closure leaves behind."""
+        return [name for name in self.removed if closure.version_of(self.packages.get(name)) is not None
                 and (closure.owner(self.slices, name, self.packages[name].get("source")) or self.only[0]) in self.only]
 
     def broken(self):

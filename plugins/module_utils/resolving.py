@@ -56,7 +56,7 @@ def companions_of(slices, packages, available, own_pins, targets=None, compare=v
         moving = set(closure.followers(part, packages)) | {name for name in strangers if name in own_pins or available.get(name)}
         moving |= {request["name"] for request in part["requests"] if request.get("optional") and request["name"] not in (targets or {})}
         for name, package in packages.items():
-            if asked.get(name) is False or name in (targets or {}) or not closure.is_installed(package):
+            if asked.get(name) is False or name in (targets or {}) or closure.version_of(package) is None:
                 continue
             if closure.owner(slices, name, package.get("source")) != part["name"]:
                 continue
@@ -164,10 +164,12 @@ def stages(ask, slices, packages, targets, leaving):
         except apt.AptError as error:
             try:
                 installs, removed = simulate(everything)
-            except apt.AptError:
-                unmet = re.search(r"^([a-z0-9][a-z0-9.+:-]*) : ", str(error), re.MULTILINE)
-                raise Refused([{"code": "transaction_leaves_lock", "name": unmet.group(1) if unmet else part["name"],
-                                "message": "apt finds no way to install exactly this stack's %s:\n%s" % (part["name"], error),
+            except apt.AptError as whole:
+                # The part's own words may be about what the others bring.
+                unmet = re.search(r"^([a-z0-9][a-z0-9.+:-]*) : ", str(whole), re.MULTILINE)
+                name = unmet.group(1) if unmet else part["name"]
+                raise Refused([{"code": "transaction_leaves_lock", "name": name,
+                                "message": "apt finds no way to install exactly this stack's %s:\n%s" % (owners.get(name, part["name"]), whole),
                                 }]) from error
         arrivals.append((part["name"], installs))
     return installs, removed, arrivals
@@ -237,8 +239,12 @@ def resolve(ask, slices, packages, own_pins, theirs=None):
     if problems:
         raise Refused(explain(ask, slices, problems, policies))
     follow, gone = companions_of(slices, packages, available, own_pins, targets, strangers=strangers)
+    # What is empty at its new version leads to another set.
+    moving = {name: version for name, version in follow.items() if own_pins.get(name) != version}
+    empty = {name for name, row in ask.show(moving).items() if row.get("leads_to")}
+    follow = {name: version for name, version in follow.items() if name not in empty}
     ask.prefer(apt_pins.while_resolving(slices, dict(beside(members, available, own_pins, dict(follow, **targets)), **dict(follow, **targets))))
-    candidates = set(gone)
+    candidates = set(gone) | empty
     for part in slices:
         candidates |= set(closure.leftovers(part, packages))
     candidates -= set(targets)

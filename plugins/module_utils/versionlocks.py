@@ -73,7 +73,7 @@ def render(slices, pins, now=""):
     now: the file's text so far, whose guards of components that the slices do not name stay, as their pins do.
     """
     exact = [lock_of(name, pins[name]) for name in sorted(pins)]
-    found = {name: lines for name, lines in guards(now).items() if not closure.taken_over(slices, name, "\n".join(lines))}
+    found = {name: lines for name, lines in guards(now).items() if not closure.taken_over(slices, name)}
     found.update((part["name"], sorted(set(guard_locks(part, pins)) - set(exact))) for part in slices)
     if not exact and not any(found.values()):
         return ""

@@ -149,7 +149,7 @@ options:
         elements: str
         default: []
       instead_of:
-        description: Components that the stack lacks and whose packages this slice takes along; what was guarded for them at another version is dropped.
+        description: Components that are not for this node and whose packages this slice takes along; what was guarded for them is dropped.
         type: list
         elements: str
         default: []

@@ -37,7 +37,7 @@ def wanted(stack, facts, gpus=(), kernel=None, nvswitches=None, overrides=None):
     release to build the driver for when the stack names none; nvswitches: the node's, None where nobody looked;
     overrides: the user's repositories by id. Raises PlanError.
     """
-    flavour = completed.flavour(stack, facts, gpus)
+    flavour, fabric_named = completed.flavour(stack, facts, gpus), bool(stack.get("fabric"))
     stack = completed.whole(stack, facts, gpus, nvswitches)
     system = knowledge.distribution(facts, stack["os"]) or {}
     arch = stack["os"].get("arch")
@@ -52,7 +52,9 @@ def wanted(stack, facts, gpus=(), kernel=None, nvswitches=None, overrides=None):
             continue
         row = find_set(component, stack, facts, flavour)
         part = slice_of(component, stack, facts, row, found["kernel"])
-        found["slices"].append(part if component != "driver" or stack.get("fabric") else with_fabric(part, stack, facts))
+        # What a stack does not name is left alone; what it names and this node's boards do not need any more is not.
+        unneeded = component == "driver" and fabric_named and not stack.get("fabric")
+        found["slices"].append(with_fabric(part, stack, facts) if unneeded else part)
         found["alternatives"].update(row.get("alternatives") or {})
         found["remarks"] += row.get("remarks") or []
         needs += [(name, texts(component, stack, found["kernel"])) for name in row.get("repositories") or []]

@@ -302,7 +302,7 @@ def slice_of(component, stack, facts, row, kernel=None):
 
 
 def with_fabric(part, stack, facts):
-    """The driver's slice where the stack has no fabric for this node: what lies there of one, since it had other boards, works beside this driver
+    """The driver's slice where the stack's fabric is not for this node: what lies there of one, since it had other boards, works beside this driver
     only, so it moves with it, or leaves.
     """
     row = package_sets.find(facts, "fabric", dict(stack, fabric={}))

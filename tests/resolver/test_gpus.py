@@ -79,31 +79,3 @@ def test_what_the_stack_says_beats_the_node():
     need = need_of(stack, gpus=[B200], nvswitches=0)
     fabric = next(part for part in need["slices"] if part["name"] == "fabric")
     assert [request["name"] for request in fabric["requests"] if request["name"] != "libnvsdm"] == ["nvidia-fabricmanager"]
-
-
-@pytest.mark.parametrize("version, there", [("580.178.04", True), ("570.133.20", False)])
-def test_a_fabric_that_is_needed_no_more_follows_the_driver_on_apt(apt_node, on, version, there):
-    """The boards were changed: what stays of their fabric works beside exactly this driver; what has no such version leaves."""
-    follows(on(apt_node("ubuntu2204-cuda", "ubuntu2204-archive")), "ubuntu-22.04", version, there)
-
-
-@pytest.mark.parametrize("version, there", [("580.105.08", True), ("535.183.01", False)])
-def test_a_fabric_that_is_needed_no_more_follows_the_driver_on_dnf(dnf_node, on, version, there):
-    follows(on(dnf_node("rhel9-cuda", "el9-baseos")), "rocky-9.6", version, there)
-
-
-def follows(ours, system, version, there):
-    """From boards with a fabric to some without, and to another driver; and back."""
-    parts = {"nvidia-fabricmanager", "libnvidia-nscq"}
-
-    def need(number, **node):
-        return need_of({"os": system, "driver": {"version": number, "source": "nvidia", "flavour": "proprietary"}, "fabric": {"manager": "auto"}}, **node)
-
-    whole, bare = need("580.126.20", gpus=[A100], nvswitches=6), need(version, gpus=[V100], nvswitches=0)
-    assert parts <= set(ours.apply(whole).managed("fabric"))
-    made = ours.apply(bare)
-    left = {name: number for name, number in made.managed().items() if name in parts}
-    assert set(left) == (parts if there else set()) and all(number.startswith(version + "-") for number in left.values())
-    assert ours.due(bare) == [] and ours.moves(made) == []
-    assert ours.apply(whole).managed("fabric").items() >= dict.fromkeys(parts, "580.126.20-1").items()
-    assert ours.due(whole) == []

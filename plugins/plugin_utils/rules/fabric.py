@@ -68,12 +68,16 @@ def fabric_manager_version_would_differ(ctx: Context) -> t.Iterator[Hit]:
     if manager and driver and manager != driver:
         yield Hit("%s / %s" % (manager, driver), "The transaction would leave fabric manager %s beside driver %s: the two must be exactly equal." % (
             manager, driver), _GUIDE, do=(actions.step("refuse_transaction", "fabric manager %s / driver %s" % (manager, driver)),))
-    # What a stack does not name is left alone, and the fabric manager of another driver with it.
-    there, wanted = facts.manager_version(ctx), (ctx.stack.get("driver") or {}).get("version")
-    if ctx.purpose == "install" and there and wanted and not ctx.stack.get("fabric") and there != wanted:
-        yield Hit("%s / %s" % (there, wanted), "The stack brings driver %s and names no fabric, so fabric manager %s would stay: the two must be exactly"
-                  " equal. Name it: fabric: {manager: auto}." % (wanted, there), _GUIDE,
-                  do=(actions.step("fail_preflight", "fabric manager %s / driver %s" % (there, wanted)),))
+    # What a stack does not name is left alone, and the fabric of another driver with it.
+    wanted = (ctx.stack.get("driver") or {}).get("version")
+    there = {"fabric manager": facts.manager_version(ctx), **{
+        name: upstream(row.get("version")) for name, row in sorted(ctx.packages.items()) if facts.COUPLED.fullmatch(name.partition(":")[0])}}
+    staying = [(name, version) for name, version in there.items() if version and version != wanted]
+    if ctx.purpose == "install" and wanted and not ctx.stack.get("fabric") and staying:
+        name, version = staying[0]
+        yield Hit("%s / %s" % (version, wanted), "The stack brings driver %s and names no fabric, so %s would stay: they must be exactly"
+                  " equal. Name it: fabric: {manager: auto}." % (wanted, listed(["%s %s" % row for row in staying])), _GUIDE,
+                  do=(actions.step("fail_preflight", "%s %s / driver %s" % (name, version, wanted)),))
 
 
 def _after(ctx: Context) -> t.Dict[str, str]:

@@ -247,3 +247,6 @@ def test_a_stack_that_names_no_fabric_does_not_strand_the_one_that_is_there():
     assert said(node(), dict(other, fabric={"manager": "auto"}), codes, "install") == []
     assert said(node(), {"driver": {"version": "535.183.01", "flavour": "open"}}, codes, "install") == []
     assert said(node(packages=packages(libnvidia_compute_535="535.183.01-0ubuntu1")), other, codes, "install") == []
+    # Its other parts, too.
+    parts = node(packages=packages(nvidia_imex_535="535.183.01-1"))
+    assert said(parts, other, codes, "install") == one and said(parts, dict(other, fabric={"imex": "auto"}), codes, "install") == []

@@ -231,9 +231,10 @@ def test_other_sets_are_known_by_name(value, rivals, others, not_others):
     (ubuntu(), "nvidia-driver-pinning-610", "610-1", False), (ubuntu(), "nvidia-firmware-580-580.105.08", "580.105.08-0ubuntu1", True),
     (ubuntu(), "libnvidia-egl-wayland21", "1.0.1-1ubuntu1", False), (ubuntu(), "libnvidia-container1", "1.17.8-1", False),
     (ubuntu(), "linux-modules-nvidia-595-open-6.8.0-138-generic", "6.8.0-138.138", True),
-    # A fabric that the stack has is a component of its own; one that only the node has works beside exactly this driver.
-    (ubuntu(), "nvidia-fabricmanager", "570.1-1", True),
-    (dict(ubuntu(), fabric={"manager": "580.126.20"}), "nvidia-fabricmanager", "570.1-1", False),
+    # A fabric that the stack has is a component of its own, one that it does not name is not its business; what is left of one that
+    # these boards do not need works beside exactly this driver.
+    (ubuntu(), "nvidia-fabricmanager", "570.1-1", False), (dict(ubuntu(), fabric={"manager": "580.126.20"}), "nvidia-fabricmanager", "570.1-1", False),
+    (dict(ubuntu(), fabric={"manager": "auto"}), "nvidia-fabricmanager", "570.1-1", True),
     (ubuntu("580.173.02", source="distribution", module="precompiled"), "linux-modules-nvidia-580-open-6.8.0-138-generic", "6.8.0-138.138", False),
     (rocky(), "nvidia-libXNVCtrl", "3:610.57.04-1.el9", True), (rocky(), "nvidia-driver-assistant", "0.21-1", False),
     (dict(ubuntu(), os="debian-12"), "nvidia-smi", "535.261.03-1", True), (dict(ubuntu(), os="debian-12"), "nvidia-container-toolkit", "1.17.8-1", False),
