@@ -7,10 +7,14 @@ The functions without ``ask`` are pure and serve every package manager; ask is a
 """
 from __future__ import annotations
 
+import difflib
 import re
 
 from ansible_collections.lockstep.gpu.plugins.module_utils import apt, apt_pins, closure, versions
 from ansible_collections.lockstep.gpu.plugins.module_utils.acting import Refused, check_space
+
+# That many candidates are enough for a message.
+SHOWN = 12
 
 
 def targets_of(slices, packages, available, own_pins, strangers=(), compare=versions.compare):
@@ -132,15 +136,15 @@ def removable(ask, candidates, targets=None):
 
 
 def similar(ask, name):
-    """What the archives have instead of a name they do not know: the same name with other digits."""
+    """What the archives have instead of a name they do not know: the same name with other digits, else one with letters like these."""
     match = re.match(r"(\D+)\d.*?(-[a-z][\w-]*)?$", name)
     if not match:
         return []
     tail = match.group(2) or ""
-    names = [other for other in ask.names_like(match.group(1))
-             if other.endswith(tail) and re.fullmatch(re.escape(match.group(1)) + r"[\d.+~a-z-]*?\d[^-]*" + re.escape(tail), other)]
-    found = ask.versions(names)
-    return ["%s=%s" % (other, version) for other in sorted(found) for version in found[other]][:12]
+    known = ask.names_like(match.group(1))
+    names = [other for other in known if other.endswith(tail) and re.fullmatch(re.escape(match.group(1)) + r"[\d.+~a-z-]*?\d[^-]*" + re.escape(tail), other)]
+    found = ask.versions(names or difflib.get_close_matches(name, known, SHOWN, 0.9))
+    return ["%s=%s" % (other, version) for other in sorted(found) for version in found[other]][:SHOWN]
 
 
 def stages(ask, slices, packages, targets, leaving):

@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 import expected
+from ansible_collections.lockstep.gpu.plugins.module_utils import acting
 from collection import need_of
 
 K = "6.8.0-84.84~22.04.1"
@@ -63,3 +64,12 @@ class TestOurs:
         assert set(made.changes()) == (set() if abi == "84" else set(PARTS))
         assert {name: made.managed()[name] for name in HWE} == expected.each(HWE, version)
         assert ours.due(need) == [] and ours.moves(made) == []
+
+
+@pytest.mark.parametrize("release, build, candidate", [
+    ("6.8.0-99-generic", "6.8.0-99.99", "linux-image-6.8.0-31-generic=6.8.0-31.31"),
+    ("6.8.0-31-genric", "6.8.0-31.31", "linux-image-6.8.0-31-generic=6.8.0-31.31")])
+def test_a_kernel_that_no_archive_has_is_refused_with_those_that_they_have(apt_node, on, release, build, candidate):
+    with pytest.raises(acting.Refused) as refused:
+        on(apt_node("ubuntu2404-archive")).resolve(need_of({"os": "ubuntu-24.04", "kernel": {"release": release, "package_version": build}}))
+    assert "linux-image-" + release in str(refused.value) and candidate in str(refused.value)
