@@ -39,7 +39,8 @@ def on(node, script):
         if done.returncode == 0:
             return done.stdout
         # Killed with the node, or refused by the engine since it is down, for which the engine has several exit statuses.
-        if done.returncode != 137 and not re.search(r"daemon|OCI runtime|container", done.stderr):
+        # It says so now on one stream, now on the other.
+        if done.returncode != 137 and not re.search(r"response from daemon|OCI runtime", done.stdout + done.stderr):
             break
         time.sleep(0.2)
     raise AssertionError((node, script, done.returncode, done.stdout, done.stderr))
