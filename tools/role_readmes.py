@@ -41,7 +41,9 @@ def readme(role: pathlib.Path) -> str:
     lines += ["", "```yaml", "- hosts: gpu_nodes", "  roles:", "    - role: lockstep.gpu.%s" % role.name]
     # A rollback goes to the stack that the node had.
     if role.name != "rollback":
-        lines += ["  vars:", "    %s: debian13-550" % ("preflight_stack" if main.get("options", {}).get("preflight_stack") else "lockstep_stack")]
+        # One that has the component.
+        stack = "ubuntu2404-580" if role.name in ("fabric_manager", "container_toolkit", "dcgm") else "debian13-550"
+        lines += ["  vars:", "    %s: %s" % ("preflight_stack" if main.get("options", {}).get("preflight_stack") else "lockstep_stack", stack)]
     return "\n".join([*lines, "```", ""])
 
 
